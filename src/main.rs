@@ -1,0 +1,2 @@
+//! The `chargeonce` binary.
+fn main() {}

@@ -1,0 +1,1 @@
+//! Payments: the provider port, its answers, and the adapters.
