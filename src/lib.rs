@@ -1,2 +1,2 @@
 //! chargeonce charges an invoice exactly once, whoever calls it and however often.
-pub mod payments;
+pub mod money;

@@ -1,0 +1,90 @@
+#!/usr/bin/env bash
+# Runs every test that this machine can run, on SQLite and on PostgreSQL, and says which ones it could not.
+#
+#     scripts/test.sh [filter…]      arguments go to the test binaries, as after `cargo test --`
+#
+# TEST_DATABASE_URL: a PostgreSQL server to use, with the right to create databases. Unset: a throwaway cluster.
+# STRIPE_MOCK_BIN:   a stripe-mock to use. Unset: the installed one, or one built with Go.
+# CI=true:           whatever could not be run is an error.
+set -euo pipefail
+cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
+# shellcheck source=scripts/lib/postgres.sh
+source scripts/lib/postgres.sh
+# shellcheck source=scripts/lib/stripe_mock.sh
+source scripts/lib/stripe_mock.sh
+
+cargo_job=""
+output="$(mktemp)"
+
+# shellcheck disable=SC2317,SC2329  # called by the traps
+clean_up() {
+    trap '' INT TERM
+    if [[ -n "$cargo_job" ]]; then
+        kill -TERM -- "-$cargo_job" 2>/dev/null || true
+        wait "$cargo_job" 2>/dev/null || true
+    fi
+    postgres_stop
+    rm -f -- "$output"
+}
+trap clean_up EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+# Runs cargo in a process group of its own, so that an interrupt is heard at once and ends all of it.
+run_cargo_test() {
+    set -m
+    { cargo test --locked --no-fail-fast -- "$@" 2>&1 | tee -- "$output"; exit "${PIPESTATUS[0]}"; } </dev/null &
+    cargo_job=$!
+    set +m
+    local code=0
+    wait "$cargo_job" || code=$?
+    cargo_job=""
+    return "$code"
+}
+
+# Counts the lines `test a::b::c ... ok`. A test belongs to the database that is a component of its path.
+summarize() {
+    awk '
+        function row(title, group) {
+            printf "%-12s %5d passed %5d failed %5d skipped\n", title, n[group, "ok"], n[group, "failed"], n[group, "skipped"]
+        }
+        { gsub(/\033\[[0-9;]*m/, ""); sub(/\r$/, "") }
+        /^test .* \.\.\. (ok|FAILED|ignored)/ {
+            name = $0; sub(/^test /, "", name); sub(/ \.\.\. .*$/, "", name)
+            path = "::" name "::"
+            group = path ~ /::postgres::/ ? "postgres" : path ~ /::sqlite::/ ? "sqlite" : "other"
+            result = $0 ~ / \.\.\. ok/ ? "ok" : $0 ~ / \.\.\. FAILED/ ? "failed" : "skipped"
+            n[group, result]++; n["all", result]++
+        }
+        END {
+            row("SQLite", "sqlite"); row("PostgreSQL", "postgres"); row("others", "other"); row("total", "all")
+            printf "%d passed, %d failed, %d skipped\n", n["all", "ok"], n["all", "failed"], n["all", "skipped"]
+        }' "$output"
+}
+
+not_run=()
+harness_args=("$@")
+if ! stripe_mock_provide; then
+    not_run+=("stripe-mock tests ($STRIPE_MOCK_MISSING)")
+fi
+if postgres_provide; then
+    harness_args+=(--include-ignored)
+else
+    not_run+=("PostgreSQL tests ($POSTGRES_MISSING)")
+fi
+
+cargo_code=0
+run_cargo_test ${harness_args[@]+"${harness_args[@]}"} || cargo_code=$?
+
+counts="$(summarize)"
+code="$cargo_code"
+echo
+echo "What was tested"
+sed '$d' <<<"$counts"
+for what in ${not_run[@]+"${not_run[@]}"}; do
+    echo "NOT RUN: $what"
+    if [[ "${CI:-}" == true && "$code" -eq 0 ]]; then code=1; fi
+done
+if [[ "$cargo_code" -ne 0 ]]; then echo "cargo test ended with code $cargo_code"; fi
+tail -n 1 <<<"$counts"
+exit "$code"
