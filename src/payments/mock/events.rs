@@ -1,0 +1,81 @@
+//! Events: what Stripe would send by webhook, kept to be listed. Each carries the object as it was at that moment.
+
+use serde_json::{Value, json};
+
+use super::errors::ApiError;
+use super::form::Params;
+use super::ledger::{Books, Context, Row, new_id, seconds};
+use super::paging::{self, LIST_PARAMS};
+use super::router::API_VERSION;
+
+/// One event.
+#[derive(Debug)]
+pub(super) struct Event {
+    id: String,
+    created_ms: i64,
+    kind: &'static str,
+    object: Value,
+    request_id: Option<String>,
+    key: Option<String>,
+}
+
+impl Row for Event {
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn created_ms(&self) -> i64 {
+        self.created_ms
+    }
+}
+
+impl Event {
+    fn render(&self) -> Value {
+        json!({
+            "id": self.id,
+            "object": "event",
+            "api_version": API_VERSION,
+            "created": seconds(self.created_ms),
+            "data": { "object": self.object },
+            "livemode": false,
+            "pending_webhooks": 0,
+            "request": { "id": self.request_id, "idempotency_key": self.key },
+            "type": self.kind,
+        })
+    }
+}
+
+/// Records what has just happened to an object.
+pub(super) fn emit(books: &mut Books, context: &Context, kind: &'static str, object: Value) {
+    let (request_id, key) = (context.request_id.clone(), context.key.clone());
+    let event = Event {
+        id: new_id("evt"),
+        created_ms: context.now_ms,
+        kind,
+        object,
+        request_id,
+        key,
+    };
+    books.events.add(event);
+}
+
+/// `GET /v1/events`
+pub(super) fn list(books: &Books, params: &Params) -> Result<Value, ApiError> {
+    params.only(&[LIST_PARAMS, &["type", "types[]", "delivery_success"]])?;
+    let (kind, kinds) = (params.text("type"), params.list("types"));
+    let keep = |event: &Event| {
+        kind.is_none_or(|kind| kind == event.kind)
+            && (kinds.is_empty() || kinds.contains(&event.kind))
+    };
+    paging::list(&books.events, params, "/v1/events", keep, Event::render)
+}
+
+/// `GET /v1/events/{id}`
+pub(super) fn retrieve(books: &Books, id: &str, params: &Params) -> Result<Value, ApiError> {
+    params.only(&[&["expand[]"]])?;
+    books
+        .events
+        .get(id)
+        .map(Event::render)
+        .ok_or_else(|| ApiError::not_found("event", id, "id"))
+}

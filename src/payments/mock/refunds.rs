@@ -1,0 +1,176 @@
+//! Refunds: money given back, never more than was taken.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::charges::{Charge, ChargeState};
+use super::errors::ApiError;
+use super::events::emit;
+use super::form::Params;
+use super::ledger::{Books, Context, Row, new_id, seconds};
+use super::paging::{self, LIST_PARAMS};
+
+/// One refund.
+#[derive(Debug)]
+pub(super) struct Refund {
+    id: String,
+    created_ms: i64,
+    amount: i64,
+    currency: String,
+    charge: String,
+    payment_intent: Option<String>,
+    reason: Option<String>,
+    status: &'static str,
+    metadata: BTreeMap<String, String>,
+}
+
+impl Row for Refund {
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn created_ms(&self) -> i64 {
+        self.created_ms
+    }
+}
+
+impl Refund {
+    /// Stripe's JSON.
+    pub(super) fn render(&self) -> Value {
+        json!({
+            "id": self.id,
+            "object": "refund",
+            "amount": self.amount,
+            "balance_transaction": null,
+            "charge": self.charge,
+            "created": seconds(self.created_ms),
+            "currency": self.currency,
+            "destination_details": { "card": { "type": "refund" }, "type": "card" },
+            "metadata": self.metadata,
+            "payment_intent": self.payment_intent,
+            "reason": self.reason,
+            "receipt_number": null,
+            "status": self.status,
+        })
+    }
+}
+
+/// `POST /v1/refunds`
+pub(super) fn create(
+    books: &mut Books,
+    context: &Context,
+    params: &Params,
+) -> Result<Value, ApiError> {
+    const REASONS: &[&str] = &["duplicate", "fraudulent", "requested_by_customer"];
+    params.only(&[&[
+        "payment_intent",
+        "charge",
+        "amount",
+        "reason",
+        "metadata{}",
+        "refund_application_fee",
+        "reverse_transfer",
+        "expand[]",
+    ]])?;
+    let amount = params.integer("amount")?;
+    if amount.is_some_and(|amount| amount < 1) {
+        let error = ApiError::invalid("This value must be greater than or equal to 1.");
+        return Err(error.code("parameter_invalid_integer").param("amount"));
+    }
+    let reason = params.one_of("reason", REASONS)?.map(str::to_owned);
+    let mut metadata = BTreeMap::new();
+    params.merge_metadata(&mut metadata)?;
+
+    let charge = charge_to_refund(books, params)?;
+    let rest = charge.amount - charge.amount_refunded;
+    if rest == 0 {
+        let error = ApiError::refused(format!("Charge {} has already been refunded.", charge.id));
+        return Err(error.code("charge_already_refunded"));
+    }
+    let amount = amount.unwrap_or(rest);
+    if amount > rest {
+        let message = format!(
+            "Refund amount ({amount}) is greater than unrefunded amount on charge ({rest})"
+        );
+        return Err(ApiError::refused(message).param("amount"));
+    }
+    let refund = Refund {
+        id: new_id("re"),
+        created_ms: context.now_ms,
+        amount,
+        currency: charge.currency.clone(),
+        charge: charge.id.clone(),
+        payment_intent: charge.payment_intent.clone(),
+        reason,
+        status: if charge.instrument.scenario.refund_pending {
+            "pending"
+        } else {
+            "succeeded"
+        },
+        metadata,
+    };
+    let object = refund.render();
+    emit(books, context, "refund.created", object.clone());
+    if let Some(charge) = books.charges.get_mut(&refund.charge) {
+        charge.amount_refunded += amount;
+        let object = charge.render();
+        emit(books, context, "charge.refunded", object);
+    }
+    books.refunds.add(refund);
+    Ok(object)
+}
+
+/// The charge that the request means, if there is money on it to give back.
+fn charge_to_refund<'a>(books: &'a Books, params: &Params) -> Result<&'a Charge, ApiError> {
+    let charge = match (params.text("payment_intent"), params.text("charge")) {
+        (Some(id), _) => {
+            let missing = || ApiError::no_such("payment_intent", id, "payment_intent");
+            let intent = books.intents.get(id).ok_or_else(missing)?;
+            let latest = intent
+                .latest_charge
+                .as_deref()
+                .and_then(|id| books.charges.get(id));
+            let unpaid = || {
+                format!("This PaymentIntent ({id}) does not have a successful charge to refund.")
+            };
+            latest.ok_or_else(|| ApiError::refused(unpaid()))?
+        }
+        (None, Some(id)) => books
+            .charges
+            .get(id)
+            .ok_or_else(|| ApiError::no_such("charge", id, "charge"))?,
+        (None, None) => return Err(ApiError::missing("charge")),
+    };
+    match charge.state {
+        ChargeState::Succeeded { captured: true } => Ok(charge),
+        ChargeState::Succeeded { captured: false } => Err(ApiError::refused(
+            "This payment has not been captured. Cancel it to release the hold instead of refunding it.",
+        )),
+        ChargeState::Pending | ChargeState::Failed(_) => Err(ApiError::refused(format!(
+            "Charge {} does not have a successful payment to refund.",
+            charge.id
+        ))),
+    }
+}
+
+/// `GET /v1/refunds/{id}`
+pub(super) fn retrieve(books: &Books, id: &str, params: &Params) -> Result<Value, ApiError> {
+    params.only(&[&["expand[]"]])?;
+    books
+        .refunds
+        .get(id)
+        .map(Refund::render)
+        .ok_or_else(|| ApiError::not_found("refund", id, "id"))
+}
+
+/// `GET /v1/refunds`
+pub(super) fn list(books: &Books, params: &Params) -> Result<Value, ApiError> {
+    params.only(&[LIST_PARAMS, &["charge", "payment_intent"]])?;
+    let (charge, intent) = (params.text("charge"), params.text("payment_intent"));
+    let keep = |refund: &Refund| {
+        charge.is_none_or(|wanted| refund.charge == wanted)
+            && intent.is_none_or(|wanted| refund.payment_intent.as_deref() == Some(wanted))
+    };
+    paging::list(&books.refunds, params, "/v1/refunds", keep, Refund::render)
+}

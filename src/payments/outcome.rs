@@ -1,0 +1,203 @@
+//! What a provider's answer means for the money, in our own words.
+//!
+//! Everything here is a value or a pure function. Reading a provider's wire format is its adapter's work;
+//! what follows for the charge is decided in `charges::settlement`.
+
+/// What one call of the provider, its automatic retries included, has established about an attempt.
+///
+/// Doubt is [`Outcome::Unknown`], never a failure: an attempt may only be called failed when it is certain
+/// that it took no money and never will.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// The provider says that the money was taken. Still to be verified against what was asked for.
+    Succeeded(ProviderPayment),
+    /// The provider has the payment and no verdict yet: an asynchronous method, or the customer must act.
+    Processing(ProviderPayment),
+    /// A definitive failure: this attempt took no money and its key will never take any.
+    Failed(Failure),
+    /// Nothing was executed: the request never left, or was refused before execution and nothing was stored
+    /// under its key. The attempt is not used up; the same key may be sent again.
+    NotExecuted(NotExecuted),
+    /// Nobody can tell from here whether the money was taken.
+    Unknown(Unknown),
+}
+
+/// A payment object at the provider, as far as we look at it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProviderPayment {
+    /// The provider's id (`pi_…`, `ch_…`). Opaque text of up to 255 characters.
+    pub id: String,
+    /// Its state in our words.
+    pub status: PaymentStatus,
+    /// Amount in minor units: what was taken when `status` is `Succeeded`, else what was asked for.
+    pub amount_minor: i64,
+    /// ISO 4217 code in lower case.
+    pub currency: String,
+    /// `metadata[invoice_id]`, when the object carries it.
+    pub invoice_id: Option<String>,
+    /// `metadata[installation_id]`, when the object carries it.
+    pub installation_id: Option<String>,
+    /// `metadata[charge_key]`, when the object carries it. A payment that a later attempt confirmed again still
+    /// carries the key of the attempt that created it.
+    pub charge_key: Option<String>,
+    /// Why the last try on it failed, when it did.
+    pub failure: Option<Failure>,
+}
+
+/// The state of a payment at the provider.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PaymentStatus {
+    /// The money was taken.
+    Succeeded,
+    /// In the provider's hands, no verdict yet.
+    Processing,
+    /// Waits for the customer (3-D Secure and the like); may still succeed.
+    RequiresAction,
+    /// Nobody has confirmed it yet.
+    RequiresConfirmation,
+    /// Fresh, or its last try failed; took no money.
+    RequiresPaymentMethod,
+    /// Funds are held but not captured.
+    RequiresCapture,
+    /// Closed for ever without taking money.
+    Canceled,
+    /// A one-shot charge that failed for ever.
+    Failed,
+    /// A state that we do not know; nothing may be concluded from it.
+    Other(String),
+}
+
+/// A definitive failure of an attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// Of which kind it is; decides the answer's code and whether another attempt may follow.
+    pub kind: FailureKind,
+    /// The provider's code (`card_declined`, `expired_card`, `parameter_missing`), or ours (`never_executed`).
+    pub code: String,
+    /// The issuer's reason (`insufficient_funds`), when given.
+    pub decline_code: Option<String>,
+    /// The network's advice (`do_not_try_again`, `try_again_later`, `confirm_card_data`), when given.
+    pub advice_code: Option<String>,
+    /// One plain sentence, safe to show to the operator.
+    pub message: Option<String>,
+    /// The payment object that the failed attempt left behind, when there is one.
+    pub payment_id: Option<String>,
+    /// True when another attempt can be made on that same object.
+    pub payment_open: bool,
+}
+
+/// The kinds of definitive failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FailureKind {
+    /// The customer's bank or the provider's risk rules refused the payment.
+    Declined,
+    /// The provider refused the request itself (a parameter, an unknown customer).
+    Refused,
+    /// The payment was closed before it took money.
+    Canceled,
+    /// The provider was asked past the key's window and has no trace of the attempt.
+    NeverExecuted,
+}
+
+/// Nothing was executed; why, and who has to act.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotExecuted {
+    /// Why.
+    pub reason: NotExecutedReason,
+    /// A short text for the log; no secrets, no bodies.
+    pub detail: String,
+}
+
+/// Why nothing was executed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NotExecutedReason {
+    /// Name resolution, connect or TLS failed: not one byte of the request left.
+    Unreachable,
+    /// The provider's limiter (or ours) turned it away, or the object was locked.
+    RateLimited,
+    /// The provider does not accept our credentials or they lack a permission: the operator's fault.
+    Credentials,
+    /// The time for sending was over before the request could leave.
+    OutOfTime,
+}
+
+/// The outcome is unknown; what is known all the same.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unknown {
+    /// A short text for the log and the evidence; no secrets, no bodies.
+    pub reason: String,
+    /// The payment object, when the answer named one.
+    pub payment_id: Option<String>,
+    /// How the truth can be found.
+    pub next: NextStep,
+}
+
+/// How an unknown outcome is resolved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NextStep {
+    /// Send the same bytes under the same key again, inside the key's window.
+    Resend,
+    /// The key will only ever repeat what is of no use (a stored 500, a mismatch): look the payment up.
+    LookUp,
+    /// Look the payment up; if there is none, a person must judge: the key was used for another request.
+    LookUpElseReview,
+}
+
+impl Unknown {
+    /// An unknown outcome that the same key can resolve.
+    pub fn resend(reason: impl Into<String>) -> Self {
+        Self {
+            reason: reason.into(),
+            payment_id: None,
+            next: NextStep::Resend,
+        }
+    }
+
+    /// An unknown outcome that only a look-up can resolve.
+    pub fn look_up(reason: impl Into<String>) -> Self {
+        Self {
+            reason: reason.into(),
+            payment_id: None,
+            next: NextStep::LookUp,
+        }
+    }
+}
+
+/// Joins the outcome of a send with what earlier sends of the same attempt left open.
+///
+/// An answer settles only the send that it answers. After an earlier send whose outcome is unknown, an answer that
+/// shows no more than "this send executed nothing" (401, 403, 429, a validation 400, a connect failure) says nothing
+/// about the earlier one. What the key itself answers (a success, a decline, a stored verdict) does settle it.
+pub fn after_unknown(earlier: &Unknown, latest: Outcome) -> Outcome {
+    match latest {
+        Outcome::Succeeded(_) | Outcome::Processing(_) => latest,
+        Outcome::Failed(ref failure) => match failure.kind {
+            FailureKind::Declined | FailureKind::Canceled | FailureKind::NeverExecuted => latest,
+            FailureKind::Refused => Outcome::Unknown(Unknown {
+                reason: format!(
+                    "{}; a later send was refused: {}",
+                    earlier.reason, failure.code
+                ),
+                ..earlier.clone()
+            }),
+        },
+        Outcome::NotExecuted(later) => Outcome::Unknown(Unknown {
+            reason: format!(
+                "{}; a later send was not executed: {}",
+                earlier.reason, later.detail
+            ),
+            ..earlier.clone()
+        }),
+        Outcome::Unknown(later) => Outcome::Unknown(Unknown {
+            reason: later.reason,
+            payment_id: later.payment_id.or_else(|| earlier.payment_id.clone()),
+            next: match (earlier.next, later.next) {
+                (NextStep::LookUpElseReview, _) | (_, NextStep::LookUpElseReview) => {
+                    NextStep::LookUpElseReview
+                }
+                (NextStep::LookUp, _) | (_, NextStep::LookUp) => NextStep::LookUp,
+                (NextStep::Resend, NextStep::Resend) => NextStep::Resend,
+            },
+        }),
+    }
+}

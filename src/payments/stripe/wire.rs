@@ -1,0 +1,148 @@
+//! Stripe's JSON, as far as we read it. Lenient: unknown fields, codes and statuses are accepted (Stripe docs, API
+//! upgrades: monthly releases add them), everything but what a reader insists on is optional. No rules here.
+
+use std::collections::HashMap;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+/// `{"error": {...}}`.
+#[derive(Debug, Clone, Deserialize)]
+pub struct ErrorEnvelope {
+    /// The error.
+    pub error: ApiError,
+}
+
+/// The error object (Stripe docs, Errors). `last_payment_error` of a PaymentIntent has the same shape.
+#[derive(Debug, Clone, Default, Deserialize)]
+pub struct ApiError {
+    /// `card_error`, `invalid_request_error`, `idempotency_error`, `api_error`.
+    #[serde(rename = "type")]
+    pub kind: Option<String>,
+    /// For some errors: what went wrong, for programs.
+    pub code: Option<String>,
+    /// The issuer's reason.
+    pub decline_code: Option<String>,
+    /// The network's advice.
+    pub advice_code: Option<String>,
+    /// What went wrong, for people.
+    pub message: Option<String>,
+    /// The failed charge.
+    pub charge: Option<Reference<Charge>>,
+    /// The PaymentIntent that the request made or touched.
+    pub payment_intent: Option<Reference<PaymentIntent>>,
+}
+
+/// A field that is an id, or the whole object when it was expanded.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(untagged)]
+pub enum Reference<T> {
+    /// Only the id.
+    Id(String),
+    /// The object itself.
+    Object(Box<T>),
+    /// Something else; nothing is concluded from it.
+    Other(Value),
+}
+
+/// A PaymentIntent.
+#[derive(Debug, Clone, Default, Deserialize)]
+pub struct PaymentIntent {
+    /// `pi_…`
+    pub id: Option<String>,
+    /// See Stripe docs, PaymentIntent lifecycle.
+    pub status: Option<String>,
+    /// Minor units asked for.
+    pub amount: Option<i64>,
+    /// Minor units taken.
+    pub amount_received: Option<i64>,
+    /// Lower case.
+    pub currency: Option<String>,
+    /// Unix seconds.
+    pub created: Option<i64>,
+    /// Our own marks.
+    pub metadata: Option<HashMap<String, String>>,
+    /// Why the last try failed.
+    pub last_payment_error: Option<ApiError>,
+}
+
+/// A legacy Charge.
+#[derive(Debug, Clone, Default, Deserialize)]
+pub struct Charge {
+    /// `ch_…`
+    pub id: Option<String>,
+    /// `succeeded`, `pending`, `failed`.
+    pub status: Option<String>,
+    /// Minor units.
+    pub amount: Option<i64>,
+    /// Lower case.
+    pub currency: Option<String>,
+    /// False on a Charge that took and will take nothing.
+    pub paid: Option<bool>,
+    /// Unix seconds.
+    pub created: Option<i64>,
+    /// Our own marks.
+    pub metadata: Option<HashMap<String, String>>,
+    /// Why it failed, for programs.
+    pub failure_code: Option<String>,
+    /// Why it failed, for people.
+    pub failure_message: Option<String>,
+    /// The network's verdict.
+    pub outcome: Option<ChargeOutcome>,
+}
+
+/// `charge.outcome`.
+#[derive(Debug, Clone, Default, Deserialize)]
+pub struct ChargeOutcome {
+    /// The issuer's reason, or Radar's.
+    pub reason: Option<String>,
+    /// The network's advice.
+    pub advice_code: Option<String>,
+}
+
+/// A page of a list.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Page<T> {
+    /// The objects.
+    pub data: Vec<T>,
+    /// Whether more follow.
+    pub has_more: bool,
+}
+
+/// A customer, as far as it says what can be charged.
+#[derive(Debug, Clone, Default, Deserialize)]
+pub struct Customer {
+    /// `cus_…`
+    pub id: Option<String>,
+    /// A deleted customer still answers 200, with this.
+    pub deleted: Option<bool>,
+    /// What the legacy API charges.
+    pub default_source: Option<Reference<Identified>>,
+    /// Where the default payment method lives.
+    pub invoice_settings: Option<InvoiceSettings>,
+}
+
+/// `customer.invoice_settings`.
+#[derive(Debug, Clone, Default, Deserialize)]
+pub struct InvoiceSettings {
+    /// The default payment method.
+    pub default_payment_method: Option<Reference<Identified>>,
+}
+
+/// Any object of which only the id matters.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Identified {
+    /// Its id.
+    pub id: String,
+}
+
+impl Reference<Identified> {
+    /// The id, however it is given.
+    pub fn id(&self) -> Option<&str> {
+        match self {
+            Self::Id(id) => Some(id),
+            Self::Object(object) => Some(&object.id),
+            Self::Other(_) => None,
+        }
+    }
+}
