@@ -1,3 +1,21 @@
 //! chargeonce charges an invoice exactly once, whoever calls it and however often.
+//!
+//! The crate is laid out by feature. To understand it, read in this order: [`idempotency::decision`],
+//! [`charges::lifecycle`], [`payments::outcome`], [`charges::settlement`], [`charges::service`]. `ARCHITECTURE.md` has the map
+//! and the walks.
+pub mod app;
+pub mod charges;
+pub mod config;
+pub mod error;
+pub mod health;
+pub mod http;
+pub mod idempotency;
+pub mod invoices;
 pub mod money;
 pub mod payments;
+pub mod router;
+pub mod server;
+pub mod storage;
+pub mod tasks;
+pub mod telemetry;
+pub mod timestamp;

@@ -1,2 +1,125 @@
-//! The `chargeonce` binary.
-fn main() {}
+//! The `chargeonce` binary: reads the settings, builds the app, serves.
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "the command line talks to people"
+)]
+
+use std::net::{IpAddr, TcpListener};
+use std::process::ExitCode;
+
+use chargeonce::app::App;
+use chargeonce::config::{ProviderSettings, Settings};
+use chargeonce::payments::mock::{self, MockStripe};
+use chargeonce::server::BoundServer;
+use chargeonce::{storage, telemetry};
+use clap::{Parser, Subcommand};
+
+/// A billing backend that charges an invoice exactly once. Configured by environment variables; see .env.example.
+#[derive(Parser)]
+#[command(version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Serve the HTTP API (the default).
+    Serve,
+    /// Bring the database's schema up to date and stop.
+    Migrate,
+    /// Serve a stateful stand-in for Stripe, for tests.
+    MockStripe {
+        /// Where to listen; keep it on loopback.
+        #[arg(long, default_value = "127.0.0.1")]
+        host: IpAddr,
+        /// 0 takes a free port.
+        #[arg(long, default_value_t = 12111)]
+        port: u16,
+    },
+}
+
+fn main() -> ExitCode {
+    // A missing .env is normal; a broken one is not.
+    if let Err(error) = dotenvy::dotenv()
+        && !error.not_found()
+    {
+        eprintln!("chargeonce cannot start: .env: {error}");
+        return ExitCode::from(2);
+    }
+    let runtime = match tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+    {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("chargeonce cannot start: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let outcome = match Cli::parse().command.unwrap_or(Command::Serve) {
+        Command::Serve => runtime.block_on(serve()),
+        Command::Migrate => runtime.block_on(migrate()),
+        Command::MockStripe { host, port } => runtime.block_on(mock_stripe(host, port)),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("chargeonce cannot go on: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+type Outcome = Result<(), Box<dyn std::error::Error>>;
+
+async fn serve() -> Outcome {
+    let settings = Settings::from_env()?;
+    telemetry::start(settings.log_format);
+    let app = App::build(&settings).await?;
+    let server = BoundServer::bind(app, settings.host, settings.port, settings.shutdown_grace)?;
+    greet(&settings, &format!("http://{}", server.address()));
+    Ok(server.run().await?)
+}
+
+/// The first lines that a newcomer sees.
+fn greet(settings: &Settings, url: &str) {
+    let store = settings.store.describe();
+    let provider = match &settings.provider {
+        ProviderSettings::Mock { .. } => "mock (in this process; nobody's money)".to_owned(),
+        ProviderSettings::Stripe { api_base, .. } => format!("stripe at {api_base}"),
+    };
+    println!("chargeonce listens on {url}");
+    println!("  store     {store}");
+    println!("  provider  {provider}");
+    println!("Try it (charge the invoice twice: it is charged once):");
+    println!(
+        "  curl -s {url}/v1/invoices -H 'Content-Type: application/json' -d '{{\"id\":\"inv_1\",\"customerId\":\"cus_1\",\"amountCents\":1250,\"currency\":\"usd\"}}'"
+    );
+    println!(
+        "  curl -is {url}/v1/charges -H 'Content-Type: application/json' -d '{{\"invoiceId\":\"inv_1\"}}'"
+    );
+}
+
+async fn migrate() -> Outcome {
+    let settings = Settings::from_env()?;
+    telemetry::start(settings.log_format);
+    storage::connect(&settings.store).await?;
+    println!("The schema of {} is up to date.", settings.store.describe());
+    Ok(())
+}
+
+async fn mock_stripe(host: IpAddr, port: u16) -> Outcome {
+    telemetry::start(chargeonce::config::LogFormat::Pretty);
+    let listener = TcpListener::bind((host, port))?;
+    println!("mock-stripe listens on http://{}", listener.local_addr()?);
+    let server = mock::serve(MockStripe::new(), listener)?;
+    let handle = server.handle();
+    tokio::spawn(async move {
+        if tokio::signal::ctrl_c().await.is_ok() {
+            handle.stop(false).await;
+        }
+    });
+    Ok(server.await?)
+}

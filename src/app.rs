@@ -1,0 +1,142 @@
+//! The app module: the one list of parts. Picks the adapters, builds the services, mounts the controllers.
+
+use std::sync::Arc;
+
+use actix_web::web::{self, Data, PayloadConfig, ServiceConfig};
+
+use crate::charges::service::{ChargesConfig, ChargesService};
+use crate::config::{ProviderSettings, Settings};
+use crate::health::controller::Health;
+use crate::http::json::BODY_BYTES_MAX;
+use crate::idempotency::service::IdempotencyService;
+use crate::invoices::service::InvoicesService;
+use crate::payments::mock::MockStripe;
+use crate::payments::provider::PaymentProvider;
+use crate::payments::stripe::http::CONNECT_TIMEOUT;
+use crate::payments::stripe::{
+    Backoff, HttpSettings, HttpSetupError, HttpTransport, InProcessTransport, LimiterSettings,
+    StripeApi, StripeProvider, StripeSettings,
+};
+use crate::storage::{self, SharedStore, StorageError};
+use crate::tasks::Tasks;
+use crate::{charges, health, invoices, router};
+
+/// The application: every part, ready to be served.
+#[derive(Clone)]
+pub struct App {
+    /// Charges.
+    pub charges: ChargesService,
+    /// Invoices.
+    pub invoices: InvoicesService,
+    /// Work that outlives its callers; to be drained at the end.
+    pub tasks: Tasks,
+    store: SharedStore,
+}
+
+/// Why the application could not be built.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// The store.
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+    /// The provider's client.
+    #[error("the payment provider's client: {0}")]
+    Provider(#[from] HttpSetupError),
+}
+
+impl App {
+    /// Builds every part from the settings. To be called on the runtime that lives as long as the process.
+    pub async fn build(settings: &Settings) -> Result<Self, BuildError> {
+        let provider = provider(settings)?;
+        Self::build_with(settings, provider).await
+    }
+
+    /// The same with another provider; for tests that script it.
+    pub async fn build_with(
+        settings: &Settings,
+        provider: Arc<dyn PaymentProvider>,
+    ) -> Result<Self, BuildError> {
+        let store = storage::connect(&settings.store).await?;
+        let installation_id = store.installation_id().await?;
+        let tasks = Tasks::new();
+        let config = ChargesConfig {
+            policy: settings.retry_policy(),
+            reservation_ttl: settings.reservation_ttl,
+            response_wait: settings.response_wait,
+            installation_id,
+        };
+        let charges = ChargesService::new(
+            store.clone(),
+            store.clone(),
+            provider,
+            tasks.clone(),
+            config,
+        );
+        let idempotency = IdempotencyService::new(store.clone());
+        let invoices = InvoicesService::new(store.clone(), idempotency, tasks.clone());
+        Ok(Self {
+            charges,
+            invoices,
+            tasks,
+            store,
+        })
+    }
+
+    /// Mounts every controller.
+    pub fn configure(&self, routes: &mut ServiceConfig) {
+        let health = Health {
+            store: self.store.clone(),
+            tasks: self.tasks.clone(),
+        };
+        routes
+            .app_data(Data::new(self.charges.clone()))
+            .app_data(Data::new(self.invoices.clone()))
+            .app_data(Data::new(health))
+            .app_data(PayloadConfig::new(BODY_BYTES_MAX))
+            .configure(invoices::controller::configure)
+            .configure(charges::controller::configure)
+            .configure(health::controller::configure)
+            .default_service(web::to(router::not_found));
+    }
+}
+
+/// The provider that the settings name.
+fn provider(settings: &Settings) -> Result<Arc<dyn PaymentProvider>, HttpSetupError> {
+    let dialect = |name, api, limits| StripeSettings {
+        name,
+        api,
+        key_prefix: settings.provider_key_prefix.clone(),
+        timeout: settings.provider_timeout,
+        max_retries: settings.provider_max_retries,
+        backoff: Backoff::default(),
+        limits,
+    };
+    Ok(match &settings.provider {
+        ProviderSettings::Mock { latency } => {
+            let mock = MockStripe::new();
+            mock.set_latency(*latency);
+            let dialect = dialect(
+                "mock",
+                StripeApi::PaymentIntents,
+                LimiterSettings::unlimited(),
+            );
+            Arc::new(StripeProvider::new(dialect, InProcessTransport::new(mock)))
+        }
+        ProviderSettings::Stripe {
+            secret_key,
+            api_base,
+            api,
+        } => {
+            let transport = HttpTransport::new(&HttpSettings {
+                base_url: api_base.clone(),
+                secret_key: secret_key.clone(),
+                // Below the whole request's limit, or a slow connect would count as "bytes may have left".
+                connect_timeout: CONNECT_TIMEOUT.min(settings.provider_timeout / 2),
+            })?;
+            Arc::new(StripeProvider::new(
+                dialect("stripe", *api, LimiterSettings::default()),
+                transport,
+            ))
+        }
+    })
+}

@@ -1,0 +1,182 @@
+//! Charges over HTTP: parse, call, render.
+
+use actix_web::http::StatusCode;
+use actix_web::http::header::{HeaderName, HeaderValue, RETRY_AFTER};
+use actix_web::web::{Data, Path, ServiceConfig};
+use actix_web::{HttpRequest, HttpResponse};
+use serde::Deserialize;
+
+use super::dto::{ChargeBody, ChargeList, ChargeRequest, ResolveRequest, ResolvedOutcome};
+use super::model::{Charge, ChargeStatus};
+use super::repository::ChargeFilter;
+use super::service::{ChargeAnswer, ChargesService, Wait};
+use crate::error::{Code, Problem};
+use crate::http::json::Json;
+use crate::http::query::{Query, bad_cursor, decode_cursor, encode_cursor, invalid, page_limit};
+use crate::http::{headers, respond, text};
+use crate::router::resource;
+
+/// The longest note of an operator, in characters.
+const NOTE_LENGTH_MAX: usize = 1_000;
+
+/// Mounts the routes.
+pub fn configure(routes: &mut ServiceConfig) {
+    routes
+        .service(resource("/v1/charges", "GET, POST").get(list).post(charge))
+        .service(resource("/v1/charges/{id}", "GET").get(show))
+        .service(resource("/v1/charges/{id}/resolve", "POST").post(resolve));
+}
+
+async fn charge(
+    request: HttpRequest,
+    service: Data<ChargesService>,
+    body: Result<Json<ChargeRequest>, Problem>,
+) -> Result<HttpResponse, Problem> {
+    // The natural key wins over any header key; one that is there must still be well formed.
+    headers::idempotency_key(&request)?;
+    let invoice_id = body?.0.invoice_id;
+    text::invoice_id("invoiceId", &invoice_id)?;
+    let preferred = headers::preferred_wait(&request);
+    let answer = service.charge_invoice(invoice_id, Wait { preferred }).await;
+    let mut response = render(answer?, &service)?;
+    if let Some(wait) =
+        preferred.and_then(|wait| HeaderValue::from_str(&format!("wait={}", wait.as_secs())).ok())
+    {
+        response
+            .headers_mut()
+            .insert(HeaderName::from_static("preference-applied"), wait);
+    }
+    Ok(response)
+}
+
+fn render(answer: ChargeAnswer, service: &ChargesService) -> Result<HttpResponse, Problem> {
+    match answer {
+        ChargeAnswer::Stored {
+            response,
+            replayed,
+            retry_after_seconds,
+        } => Ok(respond::stored(response, replayed, retry_after_seconds)),
+        ChargeAnswer::Undecided {
+            charge,
+            retry_after_seconds,
+        } => {
+            let body = ChargeBody::new(&charge, service.policy()).retry_after(retry_after_seconds);
+            let mut response = respond::json(StatusCode::ACCEPTED, &body)?;
+            response
+                .headers_mut()
+                .insert(RETRY_AFTER, HeaderValue::from(retry_after_seconds));
+            Ok(response)
+        }
+    }
+}
+
+async fn show(service: Data<ChargesService>, path: Path<String>) -> Result<HttpResponse, Problem> {
+    let charge = service.find(known(path)?).await?;
+    respond::json(StatusCode::OK, &ChargeBody::new(&charge, service.policy()))
+}
+
+/// `GET /v1/charges`.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct ListCharges {
+    invoice_id: Option<String>,
+    status: Option<String>,
+    limit: Option<String>,
+    cursor: Option<String>,
+}
+
+async fn list(
+    service: Data<ChargesService>,
+    query: Query<ListCharges>,
+) -> Result<HttpResponse, Problem> {
+    let query = query.0;
+    if query
+        .invoice_id
+        .as_deref()
+        .is_some_and(|id| !text::is_invoice_id(id))
+    {
+        return Err(invalid(
+            "invoiceId",
+            "invoiceId must be the id of an invoice.",
+        ));
+    }
+    if query
+        .status
+        .as_deref()
+        .is_some_and(|word| !ChargeStatus::WORDS.contains(&word))
+    {
+        let words = ChargeStatus::WORDS.join(", ");
+        return Err(invalid(
+            "status",
+            &format!("status must be one of {words}."),
+        ));
+    }
+    let after = query.cursor.as_deref().map(decode_cursor).transpose()?;
+    if after.as_deref().is_some_and(|id| !text::is_provider_id(id)) {
+        return Err(bad_cursor());
+    }
+    let limit = page_limit(query.limit.as_deref())?;
+    let filter = ChargeFilter {
+        invoice_id: query.invoice_id,
+        status: query.status,
+        after,
+        limit: limit + 1,
+    };
+    let mut charges = service.list(filter).await?;
+    let has_more = charges.len() > usize::try_from(limit).unwrap_or(usize::MAX);
+    charges.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+    let next_cursor = charges
+        .last()
+        .filter(|_| has_more)
+        .map(|last: &Charge| encode_cursor(&last.id));
+    let data = charges
+        .iter()
+        .map(|charge| ChargeBody::new(charge, service.policy()))
+        .collect();
+    respond::json(StatusCode::OK, &ChargeList { data, next_cursor })
+}
+
+async fn resolve(
+    service: Data<ChargesService>,
+    path: Path<String>,
+    body: Result<Json<ResolveRequest>, Problem>,
+) -> Result<HttpResponse, Problem> {
+    let request = body?.0;
+    text::free_text("note", &request.note, 1, NOTE_LENGTH_MAX)?;
+    if let Some(id) = &request.provider_payment_id {
+        text::provider_id("providerPaymentId", id)?;
+    }
+    let paid_by = match (request.outcome, request.provider_payment_id) {
+        (ResolvedOutcome::Succeeded, Some(id)) => Some(id),
+        (ResolvedOutcome::Failed, None) => None,
+        (ResolvedOutcome::Succeeded, None) => {
+            return Err(proof(
+                "A success needs the providerPaymentId of the payment that took the money.",
+            ));
+        }
+        (ResolvedOutcome::Failed, Some(_)) => {
+            return Err(proof(
+                "A failure has no providerPaymentId, because no payment took the money.",
+            ));
+        }
+    };
+    let charge = service.resolve(known(path)?, paid_by, request.note).await?;
+    respond::json(StatusCode::OK, &ChargeBody::new(&charge, service.policy()))
+}
+
+fn proof(detail: &str) -> Problem {
+    Problem::new(Code::InvalidRequest, detail).field("providerPaymentId")
+}
+
+/// An id that could be one of ours; any other names no charge.
+fn known(path: Path<String>) -> Result<String, Problem> {
+    let id = path.into_inner();
+    if text::is_provider_id(&id) {
+        return Ok(id);
+    }
+    Err(Problem::new(
+        Code::ChargeNotFound,
+        "There is no charge with this id. Check the id.",
+    )
+    .field("id"))
+}

@@ -1,0 +1,126 @@
+//! The charge on the wire.
+
+use serde::{Deserialize, Serialize};
+
+use super::lifecycle::{RetryPolicy, outlook};
+use super::model::{Charge, ChargeStatus, CustomerCharged, Retry};
+use crate::timestamp::rfc3339;
+
+/// `POST /v1/charges`: the invoice and nothing else. Amount, currency, customer and key come from the backend.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ChargeRequest {
+    /// The invoice to charge.
+    pub invoice_id: String,
+}
+
+/// `POST /v1/charges/{id}/resolve`: an operator's verdict on a charge in `needs_review`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ResolveRequest {
+    /// Whether the customer was charged.
+    pub outcome: ResolvedOutcome,
+    /// The payment at the provider that proves a success.
+    pub provider_payment_id: Option<String>,
+    /// What was looked at and by whom.
+    pub note: String,
+}
+
+/// An operator's verdict.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ResolvedOutcome {
+    /// The customer was charged.
+    Succeeded,
+    /// The customer was not charged and will not be.
+    Failed,
+}
+
+/// A charge as callers see it.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ChargeBody {
+    id: String,
+    invoice_id: String,
+    status: &'static str,
+    attempt: i32,
+    amount_cents: i64,
+    currency: String,
+    customer_id: String,
+    payment_method_id: Option<String>,
+    idempotency_key: String,
+    provider: String,
+    provider_payment_id: Option<String>,
+    failure: Option<FailureBody>,
+    customer_charged: CustomerCharged,
+    retry: Retry,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry_after_seconds: Option<i64>,
+    created_at: String,
+    settled_at: Option<String>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct FailureBody {
+    code: String,
+    decline_code: Option<String>,
+    advice_code: Option<String>,
+    message: Option<String>,
+}
+
+impl ChargeBody {
+    /// The charge with its two answers, as the retry policy gives them.
+    pub fn new(charge: &Charge, policy: &RetryPolicy) -> Self {
+        let outlook = outlook(charge, policy);
+        let failure = match &charge.status {
+            ChargeStatus::Failed(failure) => Some(FailureBody {
+                code: failure.code.clone(),
+                decline_code: failure.decline_code.clone(),
+                advice_code: failure.advice_code.clone(),
+                message: failure.message.clone(),
+            }),
+            ChargeStatus::Pending
+            | ChargeStatus::Processing
+            | ChargeStatus::NeedsReview
+            | ChargeStatus::Succeeded => None,
+        };
+        Self {
+            id: charge.id.clone(),
+            invoice_id: charge.invoice_id.clone(),
+            status: charge.status.as_str(),
+            attempt: charge.attempt,
+            amount_cents: charge.amount_minor,
+            currency: charge.currency.clone(),
+            customer_id: charge.customer_id.clone(),
+            payment_method_id: charge.payment_method_id.clone(),
+            idempotency_key: charge.idempotency_key.clone(),
+            provider: charge.provider.clone(),
+            provider_payment_id: charge.provider_payment_id.clone(),
+            failure,
+            customer_charged: outlook.customer_charged,
+            retry: outlook.retry,
+            retry_after_seconds: outlook.retry_after_seconds,
+            created_at: rfc3339(charge.created_at_ms),
+            settled_at: charge.settled_at_ms.map(rfc3339),
+        }
+    }
+
+    /// With another time to ask again at, where the caller is to ask again later.
+    pub fn retry_after(mut self, seconds: i64) -> Self {
+        if self.retry == Retry::Later {
+            self.retry_after_seconds = Some(seconds);
+        }
+        self
+    }
+}
+
+/// A page of charges.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ChargeList {
+    /// Newest first.
+    pub data: Vec<ChargeBody>,
+    /// Pass it as `cursor` to get the next page; null on the last one.
+    pub next_cursor: Option<String>,
+}

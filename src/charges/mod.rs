@@ -1,0 +1,15 @@
+//! Charges: an invoice is charged exactly once, in one or more attempts.
+//!
+//! Read in this order: [`lifecycle`] (what a call may do, given what is stored), [`settlement`] (what a provider's answer
+//! does to the attempt), [`service`] (the story of one charge), [`answer`] (what the caller is told).
+pub mod answer;
+pub mod controller;
+pub mod crash;
+pub mod dto;
+pub mod lifecycle;
+pub mod model;
+pub mod repository;
+pub mod running;
+pub mod service;
+pub mod settlement;
+pub mod worker;

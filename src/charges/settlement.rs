@@ -1,0 +1,286 @@
+//! What a provider's answer does to an attempt. Pure: outcomes, look-ups and `now` in, what to record out.
+//!
+//! Two rules stand above all others: an attempt is called failed only when it is certain that it took no money and
+//! never will, and money that the provider took is recorded whatever else is wrong with it.
+
+use super::model::Charge;
+use crate::idempotency::decision::is_older_than;
+use crate::idempotency::reservation::{Recovery, Reservation};
+use crate::payments::outcome::{
+    Failure, FailureKind, NextStep, NotExecuted, Outcome, PaymentStatus, ProviderPayment, Unknown,
+};
+
+/// What to do next about an attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Plan {
+    /// Record this.
+    Record(Verdict),
+    /// Ask the provider what became of the attempt.
+    LookUp(Unknown),
+    /// Close this payment, which nobody completed, and judge by its state after that.
+    Cancel {
+        /// The payment object.
+        payment_id: String,
+    },
+}
+
+/// What to record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// The money was taken by this payment.
+    Succeeded(ProviderPayment),
+    /// No money was taken, and none will be.
+    Failed(Failure),
+    /// The provider has it and no verdict yet.
+    Processing(ProviderPayment),
+    /// Something is wrong that only a person can judge.
+    NeedsReview {
+        /// The payment object, when known.
+        payment_id: Option<String>,
+        /// What is wrong.
+        evidence: String,
+    },
+    /// No verdict: the attempt stays in progress for the next look.
+    Unknown(Unknown),
+    /// Nothing was executed and no earlier send of the attempt can have been: give the reservation back.
+    Released(NotExecuted),
+}
+
+/// How a look-up came about, which decides what finding nothing means.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LookUpContext {
+    /// Why the outcome was not known.
+    pub unknown: Unknown,
+    /// True when every send of the attempt is older than the provider's key window, so that none can still be executed
+    /// and none will be made again.
+    pub all_sends_are_old: bool,
+    /// This installation's id.
+    pub installation_id: String,
+}
+
+/// True when every send of the attempt is older than the key's window.
+pub fn all_sends_are_old(reservation: &Reservation, window_ms: i64, now_ms: i64) -> bool {
+    is_older_than(reservation.last_sent_at_ms, window_ms, now_ms)
+}
+
+/// What to do after a send. `sent_before` is true when an earlier owner may have sent the request.
+pub fn after_send(
+    outcome: Outcome,
+    charge: &Charge,
+    installation_id: &str,
+    sent_before: bool,
+) -> Plan {
+    match outcome {
+        Outcome::Succeeded(payment) => Plan::Record(accept(payment, charge, installation_id)),
+        Outcome::Processing(payment) => {
+            Plan::Record(match mismatch(&payment, charge, installation_id) {
+                None => Verdict::Processing(payment),
+                Some(evidence) => Verdict::NeedsReview {
+                    payment_id: Some(payment.id),
+                    evidence,
+                },
+            })
+        }
+        Outcome::Failed(failure) => Plan::Record(Verdict::Failed(failure)),
+        Outcome::NotExecuted(reason) if sent_before => Plan::Record(Verdict::Unknown(
+            Unknown::resend(format!("not executed this time: {}", reason.detail)),
+        )),
+        Outcome::NotExecuted(reason) => Plan::Record(Verdict::Released(reason)),
+        Outcome::Unknown(unknown) => match unknown.next {
+            NextStep::Resend => Plan::Record(Verdict::Unknown(unknown)),
+            NextStep::LookUp | NextStep::LookUpElseReview => Plan::LookUp(unknown),
+        },
+    }
+}
+
+/// What to do after a look-up that was answered to the end. `found` holds the invoice's payments, newest first.
+pub fn after_look_up(found: &[ProviderPayment], charge: &Charge, context: &LookUpContext) -> Plan {
+    let paid: Vec<&ProviderPayment> = found
+        .iter()
+        .filter(|payment| payment.status == PaymentStatus::Succeeded)
+        .collect();
+    match paid.as_slice() {
+        [] => without_success(found, charge, context),
+        [payment] => Plan::Record(match adoptable(payment, charge, &context.installation_id) {
+            None => Verdict::Succeeded((*payment).clone()),
+            Some(evidence) => Verdict::NeedsReview {
+                payment_id: Some(payment.id.clone()),
+                evidence,
+            },
+        }),
+        [first, ..] => {
+            let ids: Vec<&str> = paid.iter().map(|payment| payment.id.as_str()).collect();
+            Plan::Record(Verdict::NeedsReview {
+                payment_id: Some(first.id.clone()),
+                evidence: format!(
+                    "the provider took money for this invoice more than once: {}",
+                    ids.join(", ")
+                ),
+            })
+        }
+    }
+}
+
+/// No payment of the invoice has taken money, as of now.
+fn without_success(found: &[ProviderPayment], charge: &Charge, context: &LookUpContext) -> Plan {
+    for payment in found {
+        match &payment.status {
+            PaymentStatus::Processing => return Plan::Record(Verdict::Processing(payment.clone())),
+            PaymentStatus::RequiresCapture => {
+                return Plan::Record(Verdict::NeedsReview {
+                    payment_id: Some(payment.id.clone()),
+                    evidence: "the provider holds the funds without having captured them".into(),
+                });
+            }
+            // A one-shot charge that failed is final, and this one was made under our own key.
+            PaymentStatus::Failed
+                if payment.charge_key.as_deref() == Some(charge.idempotency_key.as_str()) =>
+            {
+                if let Some(failure) = &payment.failure {
+                    return Plan::Record(Verdict::Failed(failure.clone()));
+                }
+            }
+            PaymentStatus::Other(status) if context.all_sends_are_old => {
+                return Plan::Record(Verdict::NeedsReview {
+                    payment_id: Some(payment.id.clone()),
+                    evidence: format!("the payment has a status that is not known here: {status}"),
+                });
+            }
+            PaymentStatus::RequiresAction if !context.all_sends_are_old => {
+                return Plan::Record(Verdict::Processing(payment.clone()));
+            }
+            PaymentStatus::RequiresAction
+            | PaymentStatus::RequiresConfirmation
+            | PaymentStatus::RequiresPaymentMethod
+                if context.all_sends_are_old =>
+            {
+                return Plan::Cancel {
+                    payment_id: payment.id.clone(),
+                };
+            }
+            PaymentStatus::RequiresAction
+            | PaymentStatus::RequiresConfirmation
+            | PaymentStatus::RequiresPaymentMethod
+            | PaymentStatus::Other(_)
+            | PaymentStatus::Canceled
+            | PaymentStatus::Failed
+            | PaymentStatus::Succeeded => {}
+        }
+    }
+    if context.all_sends_are_old {
+        return Plan::Record(Verdict::Failed(never_executed(charge)));
+    }
+    if context.unknown.next == NextStep::LookUpElseReview {
+        return Plan::Record(Verdict::NeedsReview {
+            payment_id: context.unknown.payment_id.clone(),
+            evidence: format!(
+                "{}; the provider has no payment of this invoice",
+                context.unknown.reason
+            ),
+        });
+    }
+    // An empty list proves nothing while a send may still be under way.
+    Plan::Record(Verdict::Unknown(context.unknown.clone()))
+}
+
+/// What to record after a cancel, by the state that the payment has now.
+pub fn after_cancel(payment: ProviderPayment, charge: &Charge, installation_id: &str) -> Verdict {
+    match payment.status {
+        PaymentStatus::Canceled => Verdict::Failed(Failure {
+            kind: FailureKind::Canceled,
+            code: "canceled_unfinished".into(),
+            decline_code: None,
+            advice_code: None,
+            message: Some(
+                "The payment was never completed and has been cancelled at the provider.".into(),
+            ),
+            payment_id: Some(payment.id),
+            payment_open: false,
+        }),
+        PaymentStatus::Succeeded => accept(payment, charge, installation_id),
+        PaymentStatus::Processing => Verdict::Processing(payment),
+        PaymentStatus::RequiresAction
+        | PaymentStatus::RequiresConfirmation
+        | PaymentStatus::RequiresPaymentMethod
+        | PaymentStatus::RequiresCapture
+        | PaymentStatus::Failed
+        | PaymentStatus::Other(_) => Verdict::Unknown(Unknown {
+            payment_id: Some(payment.id),
+            ..Unknown::look_up("the provider did not confirm the cancel")
+        }),
+    }
+}
+
+fn never_executed(charge: &Charge) -> Failure {
+    Failure {
+        kind: FailureKind::NeverExecuted,
+        code: "never_executed".into(),
+        decline_code: None,
+        advice_code: None,
+        message: Some(
+            "The provider has no trace of this attempt, and its key is too old to be used again."
+                .into(),
+        ),
+        payment_id: charge.provider_payment_id.clone(),
+        payment_open: false,
+    }
+}
+
+/// A success that answers our own send.
+fn accept(payment: ProviderPayment, charge: &Charge, installation_id: &str) -> Verdict {
+    match mismatch(&payment, charge, installation_id) {
+        None => Verdict::Succeeded(payment),
+        Some(evidence) => Verdict::NeedsReview {
+            payment_id: Some(payment.id),
+            evidence,
+        },
+    }
+}
+
+/// What in a payment contradicts the attempt. The answer of our own key need not carry the metadata (a stand-in may leave
+/// them out); where it carries them, they must be ours.
+fn mismatch(payment: &ProviderPayment, charge: &Charge, installation_id: &str) -> Option<String> {
+    if payment.amount_minor != charge.amount_minor || payment.currency != charge.currency {
+        return Some(format!(
+            "payment {} is over {} {} instead of {} {}",
+            payment.id,
+            payment.amount_minor,
+            payment.currency,
+            charge.amount_minor,
+            charge.currency
+        ));
+    }
+    let contradicts =
+        |found: &Option<String>, right: &str| found.as_deref().is_some_and(|found| found != right);
+    if contradicts(&payment.invoice_id, &charge.invoice_id)
+        || contradicts(&payment.installation_id, installation_id)
+    {
+        return Some(format!(
+            "payment {} names another invoice or another installation",
+            payment.id
+        ));
+    }
+    None
+}
+
+/// What forbids to adopt a payment that was found, not answered: it must carry our metadata.
+fn adoptable(payment: &ProviderPayment, charge: &Charge, installation_id: &str) -> Option<String> {
+    let is = |found: &Option<String>, right: &str| found.as_deref() == Some(right);
+    if !is(&payment.invoice_id, &charge.invoice_id)
+        || !is(&payment.installation_id, installation_id)
+    {
+        return Some(format!(
+            "payment {} does not carry this invoice's metadata",
+            payment.id
+        ));
+    }
+    mismatch(payment, charge, installation_id)
+}
+
+/// How the next owner of an attempt without a verdict is to finish it.
+pub fn recovery_of(unknown: &Unknown) -> Recovery {
+    match unknown.next {
+        NextStep::Resend => Recovery::Resend,
+        NextStep::LookUp | NextStep::LookUpElseReview => Recovery::LookUp,
+    }
+}

@@ -1,0 +1,416 @@
+//! Settings, from the environment only. A bad value stops the start, with its name.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use secrecy::SecretString;
+
+use crate::charges::lifecycle::RetryPolicy;
+use crate::idempotency::reservation::millis;
+use crate::payments::stripe::{STRIPE_API_BASE, StripeApi};
+use crate::storage::{Engine, StoreSettings};
+
+/// The longest that a provider's key may be used, in hours: Stripe may drop it after 24.
+const KEY_WINDOW_HOURS_MAX: u64 = 23;
+
+/// Attempts for an invoice at most, whatever is configured: card networks fine more (Visa: 15 in 30 days).
+const ATTEMPTS_HARD_MAX: i32 = 15;
+
+/// With the invoice id's 120 characters and the attempt's number, a key stays within the provider's 255.
+const KEY_PREFIX_LENGTH_MAX: usize = 64;
+
+/// Everything that can be set.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Where to listen.
+    pub host: IpAddr,
+    /// 0 takes a free port.
+    pub port: u16,
+    /// The store.
+    pub store: StoreSettings,
+    /// Who takes the money.
+    pub provider: ProviderSettings,
+    /// How long one request to the provider may take.
+    pub provider_timeout: Duration,
+    /// How often one call repeats a request at most.
+    pub provider_max_retries: u32,
+    /// Stands before every key at the provider.
+    pub provider_key_prefix: String,
+    /// How long after the first send a key may be sent again.
+    pub provider_key_window: Duration,
+    /// How long a reservation's lease runs.
+    pub reservation_ttl: Duration,
+    /// How long a caller waits for its own charge.
+    pub response_wait: Duration,
+    /// How long a stop waits for running charges.
+    pub shutdown_grace: Duration,
+    /// Attempts for an invoice at most.
+    pub charge_max_attempts: i32,
+    /// After a decline, a repeated call within this time replays it.
+    pub retry_cooldown: Duration,
+    /// How logs are written.
+    pub log_format: LogFormat,
+}
+
+/// Who takes the money.
+#[derive(Debug, Clone)]
+pub enum ProviderSettings {
+    /// The in-process mock: nobody's money.
+    Mock {
+        /// How long it takes for a payment.
+        latency: Duration,
+    },
+    /// Stripe, or a stand-in that speaks like it.
+    Stripe {
+        /// The secret key.
+        secret_key: SecretString,
+        /// Scheme and host.
+        api_base: String,
+        /// Which of its APIs charges.
+        api: StripeApi,
+    },
+}
+
+/// How logs are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people.
+    Pretty,
+    /// One JSON object a line.
+    Json,
+}
+
+/// A setting that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{name}: {problem}")]
+pub struct ConfigError {
+    /// The variable.
+    pub name: &'static str,
+    /// What is wrong with it, without its value where that may be secret.
+    pub problem: String,
+}
+
+fn wrong(name: &'static str, problem: impl Into<String>) -> ConfigError {
+    ConfigError {
+        name,
+        problem: problem.into(),
+    }
+}
+
+/// Reads variables.
+struct Reader<F>(F);
+
+impl<F: Fn(&str) -> Option<String>> Reader<F> {
+    /// An empty variable is an absent one.
+    fn text(&self, name: &str) -> Option<String> {
+        (self.0)(name)
+            .map(|value| value.trim().to_owned())
+            .filter(|value| !value.is_empty())
+    }
+
+    fn duration(&self, name: &'static str, default: Duration) -> Result<Duration, ConfigError> {
+        let Some(text) = self.text(name) else {
+            return Ok(default);
+        };
+        humantime::parse_duration(&text).map_err(|_| {
+            wrong(
+                name,
+                format!("{text:?} is no duration such as 90s, 10m or 20h"),
+            )
+        })
+    }
+
+    fn number<T: std::str::FromStr + PartialOrd + std::fmt::Display>(
+        &self,
+        name: &'static str,
+        default: T,
+        least: T,
+        most: T,
+    ) -> Result<T, ConfigError> {
+        let Some(text) = self.text(name) else {
+            return Ok(default);
+        };
+        match text.parse::<T>() {
+            Ok(number) if number >= least && number <= most => Ok(number),
+            Ok(_) | Err(_) => Err(wrong(
+                name,
+                format!("{text:?} is no whole number from {least} to {most}"),
+            )),
+        }
+    }
+
+    fn choice<T: Copy>(
+        &self,
+        name: &'static str,
+        default: T,
+        choices: &[(&str, T)],
+    ) -> Result<T, ConfigError> {
+        let Some(text) = self.text(name) else {
+            return Ok(default);
+        };
+        choices
+            .iter()
+            .find(|(word, _)| *word == text)
+            .map(|(_, choice)| *choice)
+            .ok_or_else(|| {
+                let words: Vec<&str> = choices.iter().map(|(word, _)| *word).collect();
+                wrong(name, format!("{text:?} is none of {}", words.join(", ")))
+            })
+    }
+}
+
+impl Settings {
+    /// From the process's environment.
+    pub fn from_env() -> Result<Self, ConfigError> {
+        Self::from_lookup(|name| std::env::var(name).ok())
+    }
+
+    /// From any source of variables.
+    pub fn from_lookup(lookup: impl Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
+        let reader = Reader(lookup);
+        let seconds = Duration::from_secs;
+        let settings = Self {
+            host: reader
+                .text("HOST")
+                .map_or(Ok(IpAddr::from([127, 0, 0, 1])), |text| text.parse())
+                .map_err(|_| wrong("HOST", "is no IP address such as 127.0.0.1"))?,
+            port: reader.number("PORT", 3000, 0, u16::MAX)?,
+            store: store(&reader)?,
+            provider: provider(&reader)?,
+            provider_timeout: reader.duration("PROVIDER_TIMEOUT", seconds(80))?,
+            provider_max_retries: reader.number("PROVIDER_MAX_RETRIES", 2, 0, 10)?,
+            provider_key_prefix: reader.text("PROVIDER_KEY_PREFIX").unwrap_or_default(),
+            provider_key_window: reader.duration("PROVIDER_KEY_WINDOW", seconds(20 * 3_600))?,
+            reservation_ttl: reader.duration("RESERVATION_TTL", seconds(600))?,
+            response_wait: reader.duration("RESPONSE_WAIT", seconds(25))?,
+            shutdown_grace: reader.duration("SHUTDOWN_GRACE", seconds(90))?,
+            charge_max_attempts: reader.number("CHARGE_MAX_ATTEMPTS", 8, 1, ATTEMPTS_HARD_MAX)?,
+            retry_cooldown: reader.duration("RETRY_COOLDOWN", Duration::ZERO)?,
+            log_format: reader.choice(
+                "LOG_FORMAT",
+                LogFormat::Pretty,
+                &[("pretty", LogFormat::Pretty), ("json", LogFormat::Json)],
+            )?,
+        };
+        settings.check()?;
+        Ok(settings)
+    }
+
+    /// What the settings must keep among themselves.
+    fn check(&self) -> Result<(), ConfigError> {
+        if !self.host.is_loopback() {
+            return Err(wrong(
+                "HOST",
+                "is not a loopback address, and without API keys anybody who reaches this service could charge; put a proxy that authenticates in front of it",
+            ));
+        }
+        let prefix_is_fit = self.provider_key_prefix.len() <= KEY_PREFIX_LENGTH_MAX
+            && self
+                .provider_key_prefix
+                .bytes()
+                .all(|byte| byte.is_ascii_graphic());
+        if !prefix_is_fit {
+            return Err(wrong(
+                "PROVIDER_KEY_PREFIX",
+                "must have at most 64 visible ASCII characters",
+            ));
+        }
+        if self.provider_timeout < Duration::from_millis(100) {
+            return Err(wrong("PROVIDER_TIMEOUT", "must be at least 100ms"));
+        }
+        if self.provider_key_window > Duration::from_secs(KEY_WINDOW_HOURS_MAX * 3_600) {
+            return Err(wrong(
+                "PROVIDER_KEY_WINDOW",
+                "must be at most 23h: the provider may drop a key after 24h, and would then charge again",
+            ));
+        }
+        let whole_call = self.whole_call();
+        if self.reservation_ttl <= whole_call {
+            return Err(wrong(
+                "RESERVATION_TTL",
+                format!(
+                    "must be longer than one whole call of the provider, which takes up to {}s (PROVIDER_TIMEOUT times the sends, and the waits between)",
+                    whole_call.as_secs_f64().ceil()
+                ),
+            ));
+        }
+        if self.reservation_ttl > self.provider_key_window / 4 {
+            return Err(wrong(
+                "RESERVATION_TTL",
+                "must be at most a quarter of PROVIDER_KEY_WINDOW",
+            ));
+        }
+        Ok(())
+    }
+
+    /// The longest that one whole call of the provider takes: every send up to its limit, and the waits between.
+    fn whole_call(&self) -> Duration {
+        let waits = crate::payments::stripe::Backoff::default().longest * self.provider_max_retries;
+        self.provider_timeout * (self.provider_max_retries + 1) + waits
+    }
+
+    /// The rules after a failed attempt.
+    pub fn retry_policy(&self) -> RetryPolicy {
+        RetryPolicy {
+            attempts_max: self.charge_max_attempts,
+            cooldown_ms: millis(self.retry_cooldown),
+            key_window_ms: millis(self.provider_key_window),
+        }
+    }
+}
+
+fn store<F: Fn(&str) -> Option<String>>(reader: &Reader<F>) -> Result<StoreSettings, ConfigError> {
+    let url = reader
+        .text("DATABASE_URL")
+        .unwrap_or_else(|| "sqlite://chargeonce.db".into());
+    if Engine::of(&url).is_none() {
+        return Err(wrong(
+            "DATABASE_URL",
+            "must begin with postgres:// or be sqlite:// and a path",
+        ));
+    }
+    let mut settings = StoreSettings::new(url);
+    settings.pool_size = reader.number("DATABASE_POOL_SIZE", settings.pool_size, 1, 1_000)?;
+    settings.timeout = reader.duration("DATABASE_TIMEOUT", settings.timeout)?;
+    if settings.timeout < Duration::from_millis(100) {
+        return Err(wrong("DATABASE_TIMEOUT", "must be at least 100ms"));
+    }
+    settings.statement_cache = reader.choice(
+        "DATABASE_STATEMENT_CACHE",
+        true,
+        &[("on", true), ("off", false)],
+    )?;
+    Ok(settings)
+}
+
+fn provider<F: Fn(&str) -> Option<String>>(
+    reader: &Reader<F>,
+) -> Result<ProviderSettings, ConfigError> {
+    let is_stripe = reader.choice(
+        "PAYMENT_PROVIDER",
+        false,
+        &[("mock", false), ("stripe", true)],
+    )?;
+    if !is_stripe {
+        let latency_ms = reader.number("MOCK_LATENCY_MS", 0, 0, 600_000)?;
+        return Ok(ProviderSettings::Mock {
+            latency: Duration::from_millis(latency_ms),
+        });
+    }
+    let secret_key = reader.text("STRIPE_SECRET_KEY").ok_or_else(|| {
+        wrong(
+            "STRIPE_SECRET_KEY",
+            "must be set when PAYMENT_PROVIDER is stripe",
+        )
+    })?;
+    Ok(ProviderSettings::Stripe {
+        secret_key: secret_key.into(),
+        api_base: reader
+            .text("STRIPE_API_BASE")
+            .unwrap_or_else(|| STRIPE_API_BASE.into()),
+        api: reader.choice(
+            "STRIPE_API",
+            StripeApi::PaymentIntents,
+            &[
+                ("payment_intents", StripeApi::PaymentIntents),
+                ("charges", StripeApi::Charges),
+            ],
+        )?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(variables: &[(&str, &str)]) -> Result<Settings, ConfigError> {
+        Settings::from_lookup(|name| {
+            variables
+                .iter()
+                .find(|(variable, _)| *variable == name)
+                .map(|(_, value)| (*value).to_owned())
+        })
+    }
+
+    #[test]
+    fn nothing_needs_to_be_configured() {
+        let settings = with(&[]).unwrap();
+        assert_eq!(
+            (settings.host.to_string().as_str(), settings.port),
+            ("127.0.0.1", 3000)
+        );
+        assert_eq!(settings.store.engine(), Some(Engine::Sqlite));
+        assert!(matches!(settings.provider, ProviderSettings::Mock { .. }));
+        assert_eq!(settings.reservation_ttl, Duration::from_secs(600));
+    }
+
+    #[test]
+    fn an_empty_variable_is_an_absent_one() {
+        assert_eq!(
+            with(&[("PORT", ""), ("RESPONSE_WAIT", " ")]).unwrap().port,
+            3000
+        );
+    }
+
+    #[test]
+    fn a_bad_value_is_refused_with_its_name() {
+        #[rustfmt::skip]
+        let table: &[(&str, &[(&str, &str)])] = &[
+            ("HOST", &[("HOST", "localhost")]),
+            ("HOST", &[("HOST", "0.0.0.0")]),
+            ("HOST", &[("HOST", "::")]),
+            ("PORT", &[("PORT", "99999")]),
+            ("PORT", &[("PORT", "http")]),
+            ("DATABASE_URL", &[("DATABASE_URL", "mysql://x")]),
+            ("DATABASE_URL", &[("DATABASE_URL", "chargeonce.db")]),
+            ("DATABASE_URL", &[("DATABASE_URL", "sqlite://")]),
+            ("DATABASE_POOL_SIZE", &[("DATABASE_POOL_SIZE", "0")]),
+            ("DATABASE_TIMEOUT", &[("DATABASE_TIMEOUT", "5")]),
+            ("DATABASE_TIMEOUT", &[("DATABASE_TIMEOUT", "1ms")]),
+            ("DATABASE_STATEMENT_CACHE", &[("DATABASE_STATEMENT_CACHE", "maybe")]),
+            ("PAYMENT_PROVIDER", &[("PAYMENT_PROVIDER", "paypal")]),
+            ("STRIPE_SECRET_KEY", &[("PAYMENT_PROVIDER", "stripe")]),
+            ("STRIPE_API", &[("PAYMENT_PROVIDER", "stripe"), ("STRIPE_SECRET_KEY", "sk_test_1"), ("STRIPE_API", "sources")]),
+            ("MOCK_LATENCY_MS", &[("MOCK_LATENCY_MS", "20ms")]),
+            ("PROVIDER_TIMEOUT", &[("PROVIDER_TIMEOUT", "80")]),
+            ("PROVIDER_TIMEOUT", &[("PROVIDER_TIMEOUT", "0s")]),
+            ("PROVIDER_MAX_RETRIES", &[("PROVIDER_MAX_RETRIES", "-1")]),
+            ("PROVIDER_KEY_PREFIX", &[("PROVIDER_KEY_PREFIX", "a b")]),
+            ("PROVIDER_KEY_WINDOW", &[("PROVIDER_KEY_WINDOW", "24h")]),
+            ("RESERVATION_TTL", &[("RESERVATION_TTL", "4m")]),
+            ("RESERVATION_TTL", &[("RESERVATION_TTL", "6h")]),
+            ("CHARGE_MAX_ATTEMPTS", &[("CHARGE_MAX_ATTEMPTS", "16")]),
+            ("CHARGE_MAX_ATTEMPTS", &[("CHARGE_MAX_ATTEMPTS", "0")]),
+            ("RETRY_COOLDOWN", &[("RETRY_COOLDOWN", "later")]),
+            ("LOG_FORMAT", &[("LOG_FORMAT", "xml")]),
+        ];
+        for (name, variables) in table {
+            let refused = with(variables).map(|_| ()).map_err(|error| error.name);
+            assert_eq!(refused, Err(*name), "{variables:?}");
+        }
+    }
+
+    #[test]
+    fn the_lease_must_outlast_a_whole_call_and_fit_the_window() {
+        // 80s x 3 sends + 2 waits of at most 5s = 250s.
+        assert!(with(&[("RESERVATION_TTL", "250s")]).is_err());
+        assert!(with(&[("RESERVATION_TTL", "251s")]).is_ok());
+        assert!(with(&[("RESERVATION_TTL", "5h")]).is_ok());
+        assert!(with(&[("RESERVATION_TTL", "5h 1s")]).is_err());
+    }
+
+    #[test]
+    fn secrets_do_not_show() {
+        let settings = with(&[
+            ("DATABASE_URL", "postgres://me:hunter2@db/x"),
+            ("PAYMENT_PROVIDER", "stripe"),
+            ("STRIPE_SECRET_KEY", "sk_test_topsecret"),
+        ])
+        .unwrap();
+        let shown = format!("{settings:?}");
+        assert!(
+            !shown.contains("hunter2") && !shown.contains("topsecret"),
+            "{shown}"
+        );
+    }
+}

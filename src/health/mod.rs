@@ -1,0 +1,2 @@
+//! Is it alive, and can it work?
+pub mod controller;

@@ -1,0 +1,7 @@
+//! What every controller shares of HTTP: reading a JSON body or a query, headers, request ids. No business rules.
+pub mod headers;
+pub mod json;
+pub mod query;
+pub mod request_id;
+pub mod respond;
+pub mod text;

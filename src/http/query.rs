@@ -1,0 +1,75 @@
+//! Query strings and pages.
+
+use std::future::{Ready, ready};
+
+use actix_web::dev::Payload;
+use actix_web::{FromRequest, HttpRequest, web};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::de::DeserializeOwned;
+
+use crate::error::{Code, Problem};
+
+/// Rows on a page where the caller does not say, and at most.
+pub const PAGE_DEFAULT: i64 = 20;
+/// See [`PAGE_DEFAULT`].
+pub const PAGE_MAX: i64 = 100;
+
+/// A query string. Unknown and repeated parameters are refused: a mistyped filter must not list everything.
+#[derive(Debug)]
+pub struct Query<T>(pub T);
+
+impl<T: DeserializeOwned> FromRequest for Query<T> {
+    type Error = Problem;
+    type Future = Ready<Result<Self, Problem>>;
+
+    fn from_request(request: &HttpRequest, _payload: &mut Payload) -> Self::Future {
+        let parsed = web::Query::<T>::from_query(request.query_string());
+        ready(parsed.map(|query| Self(query.into_inner())).map_err(|error| {
+            let message = error.to_string();
+            let name = message.split('`').nth(1).unwrap_or("query").chars().take(60).collect::<String>();
+            invalid(&name, "The query has an unknown, repeated or unreadable parameter. Remove or correct it.")
+        }))
+    }
+}
+
+/// The problem of a parameter.
+pub fn invalid(parameter: &str, detail: &str) -> Problem {
+    Problem::new(Code::InvalidParameter, detail).field(parameter)
+}
+
+/// The page's size, or the problem with it.
+pub fn page_limit(limit: Option<&str>) -> Result<i64, Problem> {
+    let Some(text) = limit else {
+        return Ok(PAGE_DEFAULT);
+    };
+    match text.parse::<i64>() {
+        Ok(limit) if (1..=PAGE_MAX).contains(&limit) => Ok(limit),
+        Ok(_) | Err(_) => Err(invalid(
+            "limit",
+            "limit must be a whole number from 1 to 100.",
+        )),
+    }
+}
+
+/// A position in a list as an opaque cursor.
+pub fn encode_cursor(position: &str) -> String {
+    URL_SAFE_NO_PAD.encode(position)
+}
+
+/// The position of a cursor, or the problem with it.
+pub fn decode_cursor(cursor: &str) -> Result<String, Problem> {
+    let decoded = URL_SAFE_NO_PAD
+        .decode(cursor)
+        .ok()
+        .and_then(|bytes| String::from_utf8(bytes).ok());
+    decoded.ok_or_else(bad_cursor)
+}
+
+/// The problem of a cursor that was not made here.
+pub fn bad_cursor() -> Problem {
+    invalid(
+        "cursor",
+        "cursor must be the nextCursor of the page before. Leave it out for the first page.",
+    )
+}

@@ -1,0 +1,201 @@
+//! The values of a reservation. No storage, no clock.
+
+use std::time::{Duration, Instant, SystemTime};
+
+use uuid::Uuid;
+
+/// A key's row: who works on the operation, or how it ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reservation {
+    /// The idempotency key; unique.
+    pub key: String,
+    /// The operation's name (`charge`, `create_invoice`).
+    pub operation: String,
+    /// Where it stands.
+    pub state: ReservationState,
+    /// The attempt's number, from 1. Moves only after a definitive failure, never by a takeover.
+    pub attempt: i32,
+    /// Hash of what was asked for; another one under the same key is a misuse.
+    pub fingerprint: String,
+    /// Fences writes: only its holder settles.
+    pub lease_token: String,
+    /// When the lease is over; Unix milliseconds by the database's clock.
+    pub lease_expires_at_ms: i64,
+    /// How a dead owner's work is finished.
+    pub recovery: Recovery,
+    /// The earliest moment at which the request may have been sent (Unix milliseconds, the database's clock). It is
+    /// set with the reservation, before the send, so that no crash can leave a send that nobody dated.
+    pub first_sent_at_ms: i64,
+    /// The latest such moment: that of the last takeover that may send.
+    pub last_sent_at_ms: i64,
+    /// How often it was taken over. Above zero, an earlier owner may have sent the request.
+    pub takeovers: i32,
+}
+
+/// Where a reservation stands, with its answer once there is one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ReservationState {
+    /// Somebody works on it, or died at it.
+    InProgress,
+    /// It succeeded; every repetition gets this answer.
+    Done(StoredResponse),
+    /// It definitively failed with this answer; whether another attempt may follow is the operation's policy.
+    Failed(StoredResponse),
+}
+
+/// How the work of an owner that went silent is finished.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Recovery {
+    /// Send the same request under the same key again.
+    Resend,
+    /// Only ask what became of it: the key is too old, or would merely repeat an answer of no use.
+    LookUp,
+}
+
+/// An answer as it was first given; repeated byte for byte.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredResponse {
+    /// HTTP status.
+    pub status: u16,
+    /// The `Location` header, where there was one.
+    pub location: Option<String>,
+    /// The body: JSON, or a problem document where the status is 400 or above.
+    pub body: String,
+}
+
+/// How a reservation ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ending {
+    /// With a success.
+    Done(StoredResponse),
+    /// With a definitive failure.
+    Failed(StoredResponse),
+}
+
+impl Ending {
+    /// The answer that is stored.
+    pub fn response(&self) -> &StoredResponse {
+        match self {
+            Self::Done(response) | Self::Failed(response) => response,
+        }
+    }
+}
+
+/// A new lease token. Random, so that no two owners ever share one.
+pub fn new_lease_token() -> String {
+    Uuid::new_v4().simple().to_string()
+}
+
+/// The owner's own view of its lease, for what it does between two storage calls.
+///
+/// It starts from what the database said and counts on with this process's clocks. It never decides who owns the
+/// reservation (the guarded update does); it keeps a process that was paused from sending a request that is too old.
+#[derive(Debug, Clone, Copy)]
+pub struct HeldLease {
+    database_now_ms: i64,
+    send_until_ms: i64,
+    since: Instant,
+    since_wall: SystemTime,
+}
+
+impl HeldLease {
+    /// For a reservation just read or written, with the database's `now_ms` at that moment. `key_window` bounds how
+    /// long after the first send the key may still be used; `None` for an operation without a remote key.
+    pub fn new(reservation: &Reservation, now_ms: i64, key_window: Option<Duration>) -> Self {
+        let window_end = key_window.map_or(i64::MAX, |window| {
+            reservation.first_sent_at_ms.saturating_add(millis(window))
+        });
+        Self {
+            database_now_ms: now_ms,
+            send_until_ms: reservation.lease_expires_at_ms.min(window_end),
+            since: Instant::now(),
+            since_wall: SystemTime::now(),
+        }
+    }
+
+    /// The moment after which nothing may be sent any more.
+    pub fn deadline(&self) -> Instant {
+        let left = self
+            .send_until_ms
+            .saturating_sub(self.database_now_ms)
+            .max(0);
+        self.since + Duration::from_millis(left.unsigned_abs())
+    }
+
+    /// True once nothing may be sent. The wall clock is asked too, because the monotonic one may stand still while a
+    /// virtual machine is suspended; a wall clock that was set forward costs a takeover, nothing more.
+    pub fn is_over(&self) -> bool {
+        let left = self.send_until_ms.saturating_sub(self.database_now_ms);
+        let slept = self.since_wall.elapsed().unwrap_or_default();
+        Instant::now() >= self.deadline() || millis(slept) >= left
+    }
+
+    /// The database's time now, as near as this process can tell (Unix milliseconds). For stamps that people read.
+    pub fn now_ms(&self) -> i64 {
+        self.database_now_ms
+            .saturating_add(millis(self.since.elapsed()))
+    }
+}
+
+/// A duration in whole milliseconds, saturating.
+pub fn millis(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reservation(lease_expires_at_ms: i64, first_sent_at_ms: i64) -> Reservation {
+        Reservation {
+            key: "charge:inv_1".into(),
+            operation: "charge".into(),
+            state: ReservationState::InProgress,
+            attempt: 1,
+            fingerprint: "f".into(),
+            lease_token: "t".into(),
+            lease_expires_at_ms,
+            recovery: Recovery::Resend,
+            first_sent_at_ms,
+            last_sent_at_ms: first_sent_at_ms,
+            takeovers: 0,
+        }
+    }
+
+    #[test]
+    fn a_lease_ends_with_the_lease_or_with_the_keys_window_whichever_is_first() {
+        let window = Some(Duration::from_secs(100));
+        let by_lease = HeldLease::new(&reservation(60_000, 0), 0, window);
+        let by_window = HeldLease::new(&reservation(600_000, 0), 0, window);
+        assert_eq!(
+            by_lease.deadline() - by_lease.since,
+            Duration::from_secs(60)
+        );
+        assert_eq!(
+            by_window.deadline() - by_window.since,
+            Duration::from_secs(100)
+        );
+        assert!(!by_lease.is_over());
+    }
+
+    #[test]
+    fn a_lease_in_the_past_is_over_at_once() {
+        assert!(HeldLease::new(&reservation(10, 0), 10, None).is_over());
+        assert!(
+            HeldLease::new(
+                &reservation(i64::MAX, 0),
+                50,
+                Some(Duration::from_millis(50))
+            )
+            .is_over()
+        );
+    }
+
+    #[test]
+    fn a_suspended_machine_is_noticed_by_the_wall_clock() {
+        let mut lease = HeldLease::new(&reservation(60_000, 0), 0, None);
+        assert!(!lease.is_over());
+        lease.since_wall = SystemTime::now() - Duration::from_secs(61);
+        assert!(lease.is_over());
+    }
+}

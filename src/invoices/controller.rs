@@ -1,0 +1,133 @@
+//! Invoices over HTTP: parse, call, render.
+
+use actix_web::http::StatusCode;
+use actix_web::web::{Data, Path, ServiceConfig};
+use actix_web::{HttpRequest, HttpResponse};
+
+use super::dto::{ChangeInvoice, CreateInvoice, InvoiceBody, InvoiceList, ListInvoices};
+use super::model::{Invoice, InvoiceStatus};
+use super::repository::InvoiceFilter;
+use super::service::InvoicesService;
+use crate::error::{Code, Problem};
+use crate::http::json::Json;
+use crate::http::query::{Query, bad_cursor, decode_cursor, encode_cursor, invalid, page_limit};
+use crate::http::{headers, respond, text};
+use crate::router::resource;
+
+/// Who calls, while there are no API keys.
+const PRINCIPAL: &str = "anonymous";
+
+/// Mounts the routes.
+pub fn configure(routes: &mut ServiceConfig) {
+    routes
+        .service(resource("/v1/invoices", "GET, POST").get(list).post(create))
+        .service(
+            resource("/v1/invoices/{id}", "GET, PATCH")
+                .get(show)
+                .patch(change),
+        )
+        .service(resource("/v1/invoices/{id}/void", "POST").post(void));
+}
+
+async fn create(
+    request: HttpRequest,
+    service: Data<InvoicesService>,
+    body: Result<Json<CreateInvoice>, Problem>,
+) -> Result<HttpResponse, Problem> {
+    let key = headers::idempotency_key(&request)?;
+    let answered = service.create(body?.0, PRINCIPAL.to_owned(), key).await?;
+    Ok(respond::stored(answered.response, answered.replayed, None))
+}
+
+async fn show(service: Data<InvoicesService>, path: Path<String>) -> Result<HttpResponse, Problem> {
+    render(&service.find(known(path)?).await?)
+}
+
+async fn change(
+    service: Data<InvoicesService>,
+    path: Path<String>,
+    body: Result<Json<ChangeInvoice>, Problem>,
+) -> Result<HttpResponse, Problem> {
+    let method = body?.0.payment_method_id;
+    if let Some(method) = &method {
+        text::provider_id("paymentMethodId", method)?;
+    }
+    render(&service.set_payment_method(known(path)?, method).await?)
+}
+
+async fn void(service: Data<InvoicesService>, path: Path<String>) -> Result<HttpResponse, Problem> {
+    render(&service.void(known(path)?).await?)
+}
+
+async fn list(
+    service: Data<InvoicesService>,
+    query: Query<ListInvoices>,
+) -> Result<HttpResponse, Problem> {
+    let query = query.0;
+    let status = query
+        .status
+        .map(|word| {
+            InvoiceStatus::parse(&word)
+                .ok_or_else(|| invalid("status", "status must be open, paid or void."))
+        })
+        .transpose()?;
+    if query
+        .customer_id
+        .as_deref()
+        .is_some_and(|id| !text::is_provider_id(id))
+    {
+        return Err(invalid(
+            "customerId",
+            "customerId must be an id of the payment provider.",
+        ));
+    }
+    let after = query.cursor.as_deref().map(position).transpose()?;
+    let limit = page_limit(query.limit.as_deref())?;
+    // One more than asked for shows whether there is a next page.
+    let filter = InvoiceFilter {
+        status,
+        customer_id: query.customer_id,
+        after,
+        limit: limit + 1,
+    };
+    let mut invoices = service.list(filter).await?;
+    let has_more = invoices.len() > usize::try_from(limit).unwrap_or(usize::MAX);
+    invoices.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+    let next_cursor = invoices
+        .last()
+        .filter(|_| has_more)
+        .map(|last| encode_cursor(&format!("{}.{}", last.created_at_ms, last.id)));
+    let list = InvoiceList {
+        data: invoices.iter().map(InvoiceBody::from).collect(),
+        next_cursor,
+    };
+    respond::json(StatusCode::OK, &list)
+}
+
+fn position(cursor: &str) -> Result<(i64, String), Problem> {
+    let text = decode_cursor(cursor)?;
+    let (created_at_ms, id) = text.split_once('.').ok_or_else(bad_cursor)?;
+    let created_at_ms = created_at_ms.parse().map_err(|_| bad_cursor())?;
+    if text::is_invoice_id(id) {
+        Ok((created_at_ms, id.to_owned()))
+    } else {
+        Err(bad_cursor())
+    }
+}
+
+/// An id that could be one of ours; any other names no invoice.
+fn known(path: Path<String>) -> Result<String, Problem> {
+    let id = path.into_inner();
+    if text::is_invoice_id(&id) {
+        return Ok(id);
+    }
+    Err(Problem::new(
+        Code::InvoiceNotFound,
+        "There is no invoice with this id. Check the id.",
+    )
+    .field("id"))
+}
+
+fn render(invoice: &Invoice) -> Result<HttpResponse, Problem> {
+    respond::json(StatusCode::OK, &InvoiceBody::from(invoice))
+}

@@ -1,0 +1,144 @@
+//! The invoice on the wire.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Deserializer, Serialize};
+
+use super::model::Invoice;
+use crate::error::{Code, Problem};
+use crate::http::text;
+use crate::money::Money;
+use crate::timestamp::rfc3339;
+
+/// The longest description, in characters.
+const DESCRIPTION_LENGTH_MAX: usize = 500;
+
+/// Limits of the metadata, the same as Stripe's.
+const METADATA_PAIRS_MAX: usize = 50;
+const METADATA_NAME_LENGTH_MAX: usize = 40;
+const METADATA_VALUE_LENGTH_MAX: usize = 500;
+
+/// `POST /v1/invoices`.
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CreateInvoice {
+    /// The provider's customer id.
+    pub customer_id: String,
+    /// Minor units of the currency.
+    pub amount_cents: i64,
+    /// ISO 4217 code, in either case.
+    pub currency: String,
+    /// The caller's own invoice number; ours when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// Free text for people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// The payment method to charge; the customer's default when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub payment_method_id: Option<String>,
+    /// The caller's own pairs.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub metadata: BTreeMap<String, String>,
+}
+
+impl CreateInvoice {
+    /// Checks every field, and returns the amount. Nothing has been written or reserved by then.
+    pub fn check(&mut self) -> Result<Money, Problem> {
+        text::provider_id("customerId", &self.customer_id)?;
+        let money = Money::new(self.amount_cents, &self.currency).map_err(|error| {
+            Problem::new(Code::InvalidRequest, format!("{error}.")).field(error.field())
+        })?;
+        // One spelling of the currency, so that both have one fingerprint.
+        self.currency = money.currency().as_str().to_owned();
+        if let Some(id) = &self.id {
+            text::invoice_id("id", id)?;
+        }
+        if let Some(description) = &self.description {
+            text::free_text("description", description, 0, DESCRIPTION_LENGTH_MAX)?;
+        }
+        if let Some(payment_method_id) = &self.payment_method_id {
+            text::provider_id("paymentMethodId", payment_method_id)?;
+        }
+        if self.metadata.len() > METADATA_PAIRS_MAX {
+            let detail = format!("metadata may hold {METADATA_PAIRS_MAX} pairs at most.");
+            return Err(Problem::new(Code::InvalidRequest, detail).field("metadata"));
+        }
+        for (name, value) in &self.metadata {
+            text::free_text("metadata", name, 1, METADATA_NAME_LENGTH_MAX)?;
+            text::free_text("metadata", value, 0, METADATA_VALUE_LENGTH_MAX)?;
+        }
+        Ok(money)
+    }
+}
+
+/// `PATCH /v1/invoices/{id}`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ChangeInvoice {
+    /// The new payment method; null for the customer's default. Must be there.
+    #[serde(deserialize_with = "required")]
+    pub payment_method_id: Option<String>,
+}
+
+/// Null is a value, absence is a mistake.
+fn required<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    Option::deserialize(deserializer)
+}
+
+/// `GET /v1/invoices`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ListInvoices {
+    /// `open`, `paid` or `void`.
+    pub status: Option<String>,
+    /// Only this customer's.
+    pub customer_id: Option<String>,
+    /// 1 to 100.
+    pub limit: Option<String>,
+    /// The `nextCursor` of the page before.
+    pub cursor: Option<String>,
+}
+
+/// An invoice as callers see it.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct InvoiceBody {
+    id: String,
+    customer_id: String,
+    amount_cents: i64,
+    currency: String,
+    description: Option<String>,
+    payment_method_id: Option<String>,
+    metadata: BTreeMap<String, String>,
+    status: &'static str,
+    created_at: String,
+    updated_at: String,
+}
+
+impl From<&Invoice> for InvoiceBody {
+    fn from(invoice: &Invoice) -> Self {
+        Self {
+            id: invoice.id.clone(),
+            customer_id: invoice.customer_id.clone(),
+            amount_cents: invoice.money.amount_minor(),
+            currency: invoice.money.currency().as_str().to_owned(),
+            description: invoice.description.clone(),
+            payment_method_id: invoice.payment_method_id.clone(),
+            metadata: invoice.metadata.clone(),
+            status: invoice.status.as_str(),
+            created_at: rfc3339(invoice.created_at_ms),
+            updated_at: rfc3339(invoice.updated_at_ms),
+        }
+    }
+}
+
+/// A page of invoices.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct InvoiceList {
+    /// Newest first.
+    pub data: Vec<InvoiceBody>,
+    /// Pass it as `cursor` to get the next page; null on the last one.
+    pub next_cursor: Option<String>,
+}

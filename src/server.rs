@@ -1,0 +1,105 @@
+//! Listening and stopping.
+//!
+//! A stop has an order: no new connections, the callers that still wait get their answers, then the charges that nobody
+//! waits for run to their end. What the grace cuts off is recovered by its lease.
+
+use std::net::{SocketAddr, TcpListener};
+use std::time::{Duration, Instant};
+
+use actix_web::dev::{Server, ServerHandle};
+use actix_web::middleware::from_fn;
+use actix_web::{App as ActixApp, HttpServer};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::app::App;
+use crate::http::request_id::trace_request;
+
+/// How long a client may take for its headers.
+const HEADER_TIME: Duration = Duration::from_secs(10);
+
+/// A bound server.
+pub struct BoundServer {
+    app: App,
+    server: Server,
+    address: SocketAddr,
+    grace: Duration,
+}
+
+impl BoundServer {
+    /// Opens the port and prepares to serve.
+    pub fn bind(
+        app: App,
+        host: std::net::IpAddr,
+        port: u16,
+        grace: Duration,
+    ) -> std::io::Result<Self> {
+        let listener = TcpListener::bind((host, port))?;
+        let address = listener.local_addr()?;
+        let parts = app.clone();
+        let server = HttpServer::new(move || {
+            let parts = parts.clone();
+            ActixApp::new()
+                .wrap(from_fn(trace_request))
+                .configure(move |routes| parts.configure(routes))
+        })
+        .client_request_timeout(HEADER_TIME)
+        .shutdown_timeout(grace.as_secs().max(1))
+        .disable_signals()
+        .listen(listener)?
+        .run();
+        Ok(Self {
+            app,
+            server,
+            address,
+            grace,
+        })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Stops it from elsewhere, as a signal would.
+    pub fn handle(&self) -> ServerHandle {
+        self.server.handle()
+    }
+
+    /// Serves until it is told to stop, and then until the running charges have ended or the grace is over.
+    pub async fn run(self) -> std::io::Result<()> {
+        let handle = self.server.handle();
+        let stopper = tokio::spawn(async move {
+            match stop_signal().await {
+                Ok(name) => {
+                    tracing::info!(
+                        signal = name,
+                        "stopping: no new requests; running charges are finished first"
+                    );
+                    handle.stop(true).await;
+                }
+                Err(error) => tracing::error!(%error, "signals cannot be received"),
+            }
+        });
+        let outcome = self.server.await;
+        stopper.abort();
+        let began = Instant::now();
+        match self.app.tasks.drain(self.grace).await {
+            0 => tracing::info!(drained_ms = began.elapsed().as_millis(), "stopped"),
+            left => tracing::warn!(
+                left,
+                "stopped before all charges had ended; their leases recover them"
+            ),
+        }
+        outcome
+    }
+}
+
+/// Waits for SIGTERM or SIGINT.
+async fn stop_signal() -> std::io::Result<&'static str> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    Ok(tokio::select! {
+        _ = terminate.recv() => "SIGTERM",
+        _ = interrupt.recv() => "SIGINT",
+    })
+}

@@ -1,0 +1,122 @@
+//! Choosing a database by its URL, and what both pools share.
+
+use std::{sync::Arc, time::Duration};
+
+use deadpool::managed::{Manager, Pool};
+use rustls_platform_verifier::BuilderVerifierExt;
+use secrecy::{ExposeSecret, SecretString};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use super::postgres::PostgresStore;
+use super::sqlite::SqliteStore;
+use super::{SharedStore, StorageError};
+
+/// Which database a URL names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Engine {
+    /// `postgres://…` or `postgresql://…`
+    Postgres,
+    /// `sqlite://path`
+    Sqlite,
+}
+
+impl Engine {
+    /// Reads the scheme. Anything else is refused, so that a mistyped URL never becomes a new, empty SQLite file.
+    pub fn of(url: &str) -> Option<Self> {
+        match url.split_once("://") {
+            Some(("postgres" | "postgresql", _)) => Some(Self::Postgres),
+            Some(("sqlite", path)) if !path.is_empty() => Some(Self::Sqlite),
+            Some(_) | None => None,
+        }
+    }
+
+    /// For people.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Postgres => "PostgreSQL",
+            Self::Sqlite => "SQLite",
+        }
+    }
+}
+
+/// How to reach the store.
+#[derive(Debug, Clone)]
+pub struct StoreSettings {
+    pub(super) url: SecretString,
+    /// Connections at most (PostgreSQL).
+    pub pool_size: usize,
+    /// How long a connection is waited for, and how long one unit of work may take.
+    pub timeout: Duration,
+    /// False behind a pooler in transaction mode: no prepared statement outlives its transaction.
+    pub statement_cache: bool,
+}
+
+impl StoreSettings {
+    /// For a URL, with the usual limits.
+    pub fn new(url: impl Into<String>) -> Self {
+        let url: String = url.into();
+        Self {
+            url: url.into(),
+            pool_size: 10,
+            timeout: Duration::from_secs(5),
+            statement_cache: true,
+        }
+    }
+
+    /// The database that the URL names.
+    pub fn engine(&self) -> Option<Engine> {
+        Engine::of(self.url())
+    }
+
+    /// For people: the database without user, password or query.
+    pub fn describe(&self) -> String {
+        let engine = self.engine().map_or("no database", Engine::as_str);
+        let place = self.url().split_once("://").map_or("", |(_, rest)| rest);
+        let place = place.rsplit_once('@').map_or(place, |(_, place)| place);
+        format!("{engine} ({})", place.split('?').next().unwrap_or_default())
+    }
+
+    pub(super) fn url(&self) -> &str {
+        self.url.expose_secret()
+    }
+
+    pub(super) fn sqlite_path(&self) -> &str {
+        self.url().strip_prefix("sqlite://").unwrap_or_default()
+    }
+}
+
+/// Opens the store that the URL names, with its schema up to date.
+pub async fn connect(settings: &StoreSettings) -> Result<SharedStore, StorageError> {
+    match settings.engine() {
+        Some(Engine::Postgres) => Ok(Arc::new(PostgresStore::connect(settings).await?)),
+        Some(Engine::Sqlite) => Ok(Arc::new(SqliteStore::connect(settings).await?)),
+        None => Err(StorageError::Unavailable(
+            "DATABASE_URL names no database that is known here".into(),
+        )),
+    }
+}
+
+/// A pool whose every wait is bounded.
+pub(super) fn build_pool<M: Manager>(
+    manager: M,
+    settings: &StoreSettings,
+) -> Result<Pool<M>, StorageError> {
+    Pool::builder(manager)
+        .max_size(settings.pool_size)
+        .wait_timeout(Some(settings.timeout))
+        .create_timeout(Some(settings.timeout))
+        .recycle_timeout(Some(settings.timeout))
+        .runtime(deadpool::Runtime::Tokio1)
+        .build()
+        .map_err(|error| StorageError::Unavailable(error.to_string()))
+}
+
+/// TLS for PostgreSQL with the operating system's certificates. Whether it is used is the URL's `sslmode`.
+pub(super) fn rustls_connector() -> Result<MakeRustlsConnect, rustls::Error> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_platform_verifier()?
+        .with_no_client_auth();
+    Ok(MakeRustlsConnect::new(config))
+}

@@ -1,0 +1,58 @@
+//! Query pieces without a backend.
+
+use diesel::prelude::*;
+
+use diesel::sql_types::BigInt;
+
+use super::schema::{charges, idempotency_keys, invoices};
+
+#[diesel::declare_sql_function]
+extern "SQL" {
+    /// The database's time in Unix milliseconds, plus an offset. A function of the schema in PostgreSQL; in SQLite, which
+    /// has no clock but its process's, registered with each connection.
+    fn clock_ms(offset_ms: BigInt) -> BigInt;
+}
+
+/// The database's time, as an expression.
+pub fn now() -> clock_ms<i64> {
+    clock_ms(0)
+}
+
+/// The database's time in so many milliseconds, as an expression.
+pub fn now_plus(milliseconds: i64) -> clock_ms<i64> {
+    clock_ms(milliseconds)
+}
+
+/// The key's row, while this token holds it.
+#[diesel::dsl::auto_type]
+pub fn held<'a>(key: &'a str, lease_token: &'a str) -> _ {
+    idempotency_keys::table
+        .filter(idempotency_keys::key.eq(key))
+        .filter(idempotency_keys::lease_token.eq(lease_token))
+        .filter(idempotency_keys::status.eq("in_progress"))
+}
+
+/// The charge's row, while it has no verdict.
+#[diesel::dsl::auto_type]
+pub fn undecided<'a>(charge_id: &'a str) -> _ {
+    charges::table
+        .filter(charges::id.eq(charge_id))
+        .filter(charges::status.ne("succeeded"))
+        .filter(charges::status.ne("failed"))
+}
+
+/// The invoice's row, while it is open.
+#[diesel::dsl::auto_type]
+pub fn open_invoice<'a>(invoice_id: &'a str) -> _ {
+    invoices::table
+        .filter(invoices::id.eq(invoice_id))
+        .filter(invoices::status.eq("open"))
+}
+
+/// The charge that keeps an invoice from being changed: one that took money or still may.
+#[diesel::dsl::auto_type]
+pub fn live_charge<'a>(invoice_id: &'a str) -> _ {
+    charges::table
+        .filter(charges::invoice_id.eq(invoice_id))
+        .filter(charges::status.ne("failed"))
+}

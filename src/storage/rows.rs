@@ -1,0 +1,279 @@
+//! Rows and their translation into models. What comes out of the database is checked here, on both ways.
+
+use diesel::prelude::*;
+
+use super::StorageError;
+use super::schema::{charges, idempotency_keys, invoices};
+use crate::charges::model::{Charge, ChargeStatus, failure_kind_word, parse_failure_kind};
+use crate::idempotency::reservation::{Recovery, Reservation, ReservationState, StoredResponse};
+use crate::invoices::model::{Invoice, InvoiceStatus};
+use crate::money::Money;
+use crate::payments::outcome::Failure;
+use crate::payments::provider::FrozenRequest;
+
+#[derive(Debug, Clone, Queryable, Selectable, Insertable)]
+#[diesel(table_name = invoices)]
+pub struct InvoiceRow {
+    pub id: String,
+    pub customer_id: String,
+    pub amount_cents: i64,
+    pub currency: String,
+    pub description: Option<String>,
+    pub payment_method_id: Option<String>,
+    pub metadata: String,
+    pub status: String,
+    pub revision: i32,
+    pub created_at_ms: i64,
+    pub updated_at_ms: i64,
+}
+
+#[derive(Debug, Clone, Queryable, Selectable, Insertable)]
+#[diesel(table_name = charges)]
+pub struct ChargeRow {
+    pub id: String,
+    pub invoice_id: String,
+    pub attempt: i32,
+    pub idempotency_key: String,
+    pub status: String,
+    pub amount_cents: i64,
+    pub currency: String,
+    pub customer_id: String,
+    pub payment_method_id: Option<String>,
+    pub invoice_revision: i32,
+    pub provider: String,
+    pub request_path: String,
+    pub request_body: String,
+    pub provider_payment_id: Option<String>,
+    pub provider_payment_open: bool,
+    pub failure_kind: Option<String>,
+    pub failure_code: Option<String>,
+    pub decline_code: Option<String>,
+    pub advice_code: Option<String>,
+    pub failure_message: Option<String>,
+    pub evidence: Option<String>,
+    pub created_at_ms: i64,
+    pub updated_at_ms: i64,
+    pub settled_at_ms: Option<i64>,
+}
+
+#[derive(Debug, Clone, Queryable, Selectable)]
+#[diesel(table_name = idempotency_keys)]
+pub struct KeyRow {
+    pub key: String,
+    pub operation: String,
+    pub status: String,
+    pub attempt: i32,
+    pub fingerprint: String,
+    pub lease_token: String,
+    pub lease_expires_at_ms: i64,
+    pub recovery: String,
+    pub first_sent_at_ms: i64,
+    pub last_sent_at_ms: i64,
+    pub takeovers: i32,
+    pub response_status: Option<i32>,
+    pub response_location: Option<String>,
+    pub response_body: Option<String>,
+}
+
+pub fn recovery_word(recovery: Recovery) -> &'static str {
+    match recovery {
+        Recovery::Resend => "resend",
+        Recovery::LookUp => "look_up",
+    }
+}
+
+fn corrupt(table: &str, id: &str, what: &str) -> StorageError {
+    StorageError::Inconsistent(format!("{table} row {id}: {what}"))
+}
+
+impl TryFrom<InvoiceRow> for Invoice {
+    type Error = StorageError;
+
+    fn try_from(row: InvoiceRow) -> Result<Self, StorageError> {
+        let broken = |what: &str| corrupt("invoices", &row.id, what);
+        Ok(Self {
+            money: Money::new(row.amount_cents, &row.currency)
+                .map_err(|_| broken("amount or currency"))?,
+            metadata: serde_json::from_str(&row.metadata).map_err(|_| broken("metadata"))?,
+            status: InvoiceStatus::parse(&row.status).ok_or_else(|| broken("status"))?,
+            id: row.id,
+            customer_id: row.customer_id,
+            description: row.description,
+            payment_method_id: row.payment_method_id,
+            revision: row.revision,
+            created_at_ms: row.created_at_ms,
+            updated_at_ms: row.updated_at_ms,
+        })
+    }
+}
+
+impl TryFrom<&Invoice> for InvoiceRow {
+    type Error = StorageError;
+
+    fn try_from(invoice: &Invoice) -> Result<Self, StorageError> {
+        Ok(Self {
+            id: invoice.id.clone(),
+            customer_id: invoice.customer_id.clone(),
+            amount_cents: invoice.money.amount_minor(),
+            currency: invoice.money.currency().as_str().to_owned(),
+            description: invoice.description.clone(),
+            payment_method_id: invoice.payment_method_id.clone(),
+            metadata: serde_json::to_string(&invoice.metadata)
+                .map_err(|error| StorageError::Inconsistent(error.to_string()))?,
+            status: invoice.status.as_str().to_owned(),
+            revision: invoice.revision,
+            created_at_ms: invoice.created_at_ms,
+            updated_at_ms: invoice.updated_at_ms,
+        })
+    }
+}
+
+impl TryFrom<ChargeRow> for Charge {
+    type Error = StorageError;
+
+    fn try_from(row: ChargeRow) -> Result<Self, StorageError> {
+        Ok(Self {
+            status: charge_status(&row)?,
+            id: row.id,
+            invoice_id: row.invoice_id,
+            attempt: row.attempt,
+            idempotency_key: row.idempotency_key,
+            amount_minor: row.amount_cents,
+            currency: row.currency,
+            customer_id: row.customer_id,
+            payment_method_id: row.payment_method_id,
+            invoice_revision: row.invoice_revision,
+            provider: row.provider,
+            request: FrozenRequest {
+                path: row.request_path,
+                body: row.request_body,
+            },
+            provider_payment_id: row.provider_payment_id,
+            evidence: row.evidence,
+            created_at_ms: row.created_at_ms,
+            settled_at_ms: row.settled_at_ms,
+        })
+    }
+}
+
+fn charge_status(row: &ChargeRow) -> Result<ChargeStatus, StorageError> {
+    Ok(match row.status.as_str() {
+        "pending" => ChargeStatus::Pending,
+        "processing" => ChargeStatus::Processing,
+        "needs_review" => ChargeStatus::NeedsReview,
+        "succeeded" => ChargeStatus::Succeeded,
+        "failed" => {
+            let kind = row.failure_kind.as_deref().and_then(parse_failure_kind);
+            let (Some(kind), Some(code)) = (kind, row.failure_code.clone()) else {
+                return Err(corrupt("charges", &row.id, "failed without a reason"));
+            };
+            ChargeStatus::Failed(Failure {
+                kind,
+                code,
+                decline_code: row.decline_code.clone(),
+                advice_code: row.advice_code.clone(),
+                message: row.failure_message.clone(),
+                payment_id: row.provider_payment_id.clone(),
+                payment_open: row.provider_payment_open,
+            })
+        }
+        _ => return Err(corrupt("charges", &row.id, "status")),
+    })
+}
+
+impl From<&Charge> for ChargeRow {
+    /// For a fresh attempt: whatever a verdict fills in is empty.
+    fn from(charge: &Charge) -> Self {
+        Self {
+            id: charge.id.clone(),
+            invoice_id: charge.invoice_id.clone(),
+            attempt: charge.attempt,
+            idempotency_key: charge.idempotency_key.clone(),
+            status: charge.status.as_str().to_owned(),
+            amount_cents: charge.amount_minor,
+            currency: charge.currency.clone(),
+            customer_id: charge.customer_id.clone(),
+            payment_method_id: charge.payment_method_id.clone(),
+            invoice_revision: charge.invoice_revision,
+            provider: charge.provider.clone(),
+            request_path: charge.request.path.clone(),
+            request_body: charge.request.body.clone(),
+            provider_payment_id: charge.provider_payment_id.clone(),
+            provider_payment_open: false,
+            failure_kind: None,
+            failure_code: None,
+            decline_code: None,
+            advice_code: None,
+            failure_message: None,
+            evidence: charge.evidence.clone(),
+            created_at_ms: charge.created_at_ms,
+            updated_at_ms: charge.created_at_ms,
+            settled_at_ms: charge.settled_at_ms,
+        }
+    }
+}
+
+impl TryFrom<KeyRow> for Reservation {
+    type Error = StorageError;
+
+    fn try_from(row: KeyRow) -> Result<Self, StorageError> {
+        let broken = |what: &str| corrupt("idempotency_keys", &row.key, what);
+        let response = match (row.response_status, row.response_body) {
+            (Some(status), Some(body)) => Some(StoredResponse {
+                status: u16::try_from(status).map_err(|_| broken("response_status"))?,
+                location: row.response_location,
+                body,
+            }),
+            (None, None) => None,
+            (Some(_), None) | (None, Some(_)) => return Err(broken("half an answer")),
+        };
+        let state = match (row.status.as_str(), response) {
+            ("in_progress", None) => ReservationState::InProgress,
+            ("done", Some(response)) => ReservationState::Done(response),
+            ("failed", Some(response)) => ReservationState::Failed(response),
+            (_, _) => return Err(broken("status does not fit its answer")),
+        };
+        let recovery = [Recovery::Resend, Recovery::LookUp]
+            .into_iter()
+            .find(|recovery| recovery_word(*recovery) == row.recovery)
+            .ok_or_else(|| broken("recovery"))?;
+        Ok(Self {
+            key: row.key,
+            operation: row.operation,
+            state,
+            attempt: row.attempt,
+            fingerprint: row.fingerprint,
+            lease_token: row.lease_token,
+            lease_expires_at_ms: row.lease_expires_at_ms,
+            recovery,
+            first_sent_at_ms: row.first_sent_at_ms,
+            last_sent_at_ms: row.last_sent_at_ms,
+            takeovers: row.takeovers,
+        })
+    }
+}
+
+/// The columns of a failure, for the update that records it.
+#[derive(AsChangeset)]
+#[diesel(table_name = charges)]
+pub struct FailureColumns<'a> {
+    provider_payment_open: bool,
+    failure_kind: Option<&'a str>,
+    failure_code: Option<&'a str>,
+    decline_code: Option<&'a str>,
+    advice_code: Option<&'a str>,
+    failure_message: Option<&'a str>,
+}
+
+impl<'a> From<&'a Failure> for FailureColumns<'a> {
+    fn from(failure: &'a Failure) -> Self {
+        Self {
+            provider_payment_open: failure.payment_open,
+            failure_kind: Some(failure_kind_word(failure.kind)),
+            failure_code: Some(&failure.code),
+            decline_code: failure.decline_code.as_deref(),
+            advice_code: failure.advice_code.as_deref(),
+            failure_message: failure.message.as_deref(),
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! The tables, as `diesel print-schema` prints them from the SQLite set; shared by both adapters.
+#![expect(
+    missing_docs,
+    reason = "generated; the columns are explained in the migrations"
+)]
+
+diesel::table! {
+    charges (id) {
+        id -> Text,
+        invoice_id -> Text,
+        attempt -> Integer,
+        idempotency_key -> Text,
+        status -> Text,
+        amount_cents -> BigInt,
+        currency -> Text,
+        customer_id -> Text,
+        payment_method_id -> Nullable<Text>,
+        invoice_revision -> Integer,
+        provider -> Text,
+        request_path -> Text,
+        request_body -> Text,
+        provider_payment_id -> Nullable<Text>,
+        provider_payment_open -> Bool,
+        failure_kind -> Nullable<Text>,
+        failure_code -> Nullable<Text>,
+        decline_code -> Nullable<Text>,
+        advice_code -> Nullable<Text>,
+        failure_message -> Nullable<Text>,
+        evidence -> Nullable<Text>,
+        created_at_ms -> BigInt,
+        updated_at_ms -> BigInt,
+        settled_at_ms -> Nullable<BigInt>,
+    }
+}
+
+diesel::table! {
+    idempotency_keys (key) {
+        key -> Text,
+        operation -> Text,
+        status -> Text,
+        attempt -> Integer,
+        fingerprint -> Text,
+        lease_token -> Text,
+        lease_expires_at_ms -> BigInt,
+        recovery -> Text,
+        first_sent_at_ms -> BigInt,
+        last_sent_at_ms -> BigInt,
+        takeovers -> Integer,
+        response_status -> Nullable<Integer>,
+        response_location -> Nullable<Text>,
+        response_body -> Nullable<Text>,
+        created_at_ms -> BigInt,
+        updated_at_ms -> BigInt,
+    }
+}
+
+diesel::table! {
+    installation (singleton) {
+        singleton -> Integer,
+        id -> Text,
+    }
+}
+
+diesel::table! {
+    invoices (id) {
+        id -> Text,
+        customer_id -> Text,
+        amount_cents -> BigInt,
+        currency -> Text,
+        description -> Nullable<Text>,
+        payment_method_id -> Nullable<Text>,
+        metadata -> Text,
+        status -> Text,
+        revision -> Integer,
+        created_at_ms -> BigInt,
+        updated_at_ms -> BigInt,
+    }
+}
+
+diesel::joinable!(charges -> idempotency_keys (idempotency_key));
+diesel::joinable!(charges -> invoices (invoice_id));
+
+diesel::allow_tables_to_appear_in_same_query!(charges, idempotency_keys, installation, invoices);

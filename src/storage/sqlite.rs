@@ -1,0 +1,112 @@
+//! What is SQLite's own: the clock, the single writer and its file.
+
+use std::time::Duration;
+
+use diesel::prelude::*;
+use diesel_async::pooled_connection::deadpool::{Object, Pool};
+use diesel_async::pooled_connection::{AsyncDieselConnectionManager, ManagerConfig};
+use diesel_async::sync_connection_wrapper::SyncConnectionWrapper;
+use diesel_async::{AsyncConnection, AsyncMigrationHarness, RunQueryDsl, SimpleAsyncConnection};
+use diesel_migrations::{EmbeddedMigrations, MigrationHarness, embed_migrations};
+use futures_util::FutureExt;
+
+use super::StorageError;
+use super::connect::{StoreSettings, build_pool};
+use super::fragments::clock_ms_utils;
+use super::schema::invoices;
+
+pub type Connection = SyncConnectionWrapper<SqliteConnection>;
+
+const MIGRATIONS: EmbeddedMigrations = embed_migrations!("migrations/sqlite");
+
+/// A local file has no network between: this only ends what waits behind a stuck disk.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// Reads what may have changed of an invoice; the transaction holds the one write lock from its beginning.
+pub async fn lock_invoice(
+    conn: &mut Connection,
+    id: &str,
+) -> Result<Option<(String, i32)>, StorageError> {
+    Ok(invoices::table
+        .find(id)
+        .select((invoices::status, invoices::revision))
+        .first(conn)
+        .await
+        .optional()?)
+}
+
+/// Nothing to do: see [`lock_invoice`].
+pub async fn lock_invoice_for_change(
+    _conn: &mut Connection,
+    _id: &str,
+) -> Result<(), StorageError> {
+    Ok(())
+}
+
+/// The store in an SQLite file.
+pub struct SqliteStore {
+    pool: Pool<Connection>,
+}
+
+impl SqliteStore {
+    /// Opens or creates the file, brings its schema up to date and opens the pool.
+    pub async fn connect(settings: &StoreSettings) -> Result<Self, StorageError> {
+        let connection = establish(settings.sqlite_path())
+            .await
+            .map_err(|error| StorageError::Unavailable(error.to_string()))?;
+        let mut harness = AsyncMigrationHarness::new(connection);
+        tokio::task::block_in_place(|| harness.run_pending_migrations(MIGRATIONS).map(|_| ()))
+            .map_err(|error| StorageError::Inconsistent(format!("a migration failed: {error}")))?;
+        let mut config = ManagerConfig::<Connection>::default();
+        config.custom_setup = Box::new(|path| {
+            let path = path.to_owned();
+            async move { establish(&path).await }.boxed()
+        });
+        let manager = AsyncDieselConnectionManager::<Connection>::new_with_config(
+            settings.sqlite_path(),
+            config,
+        );
+        // SQLite has one writer; one connection queues for it in our pool, where the wait is bounded and fair.
+        let settings = StoreSettings {
+            pool_size: 1,
+            ..settings.clone()
+        };
+        Ok(Self {
+            pool: build_pool(manager, &settings)?,
+        })
+    }
+
+    pub async fn connection(&self) -> Result<Object<Connection>, StorageError> {
+        self.pool
+            .get()
+            .await
+            .map_err(|error| StorageError::Unavailable(error.to_string()))
+    }
+
+    pub fn limit(&self) -> Duration {
+        LIMIT
+    }
+}
+
+/// Opens one connection. `synchronous = FULL`: a reservation that was committed must outlive a power failure, or the
+/// provider would be called for a charge that nobody knows of.
+async fn establish(path: &str) -> ConnectionResult<Connection> {
+    let mut connection = Connection::establish(path).await?;
+    connection
+        .batch_execute(
+            "PRAGMA busy_timeout = 5000; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;",
+        )
+        .await
+        .map_err(ConnectionError::CouldntSetupConfiguration)?;
+    connection
+        .spawn_blocking(|connection| {
+            clock_ms_utils::register_nondeterministic_impl(connection, |offset_ms: i64| {
+                chrono::Utc::now()
+                    .timestamp_millis()
+                    .saturating_add(offset_ms)
+            })
+        })
+        .await
+        .map_err(ConnectionError::CouldntSetupConfiguration)?;
+    Ok(connection)
+}

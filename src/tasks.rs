@@ -1,0 +1,80 @@
+//! Work that outlives its caller.
+//!
+//! actix-web drops a handler when its client resets the connection, and with it every future that the handler awaits.
+//! So that nothing is ever cut off half way, all storage and provider work runs in tasks of its own on the runtime that
+//! lives as long as the process; a handler only waits for the result. At the end the process waits for what still runs.
+
+use std::future::Future;
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio_util::task::TaskTracker;
+use tracing::Instrument;
+
+/// The tracker of all such tasks. Cheap to clone.
+#[derive(Clone)]
+pub struct Tasks {
+    runtime: Handle,
+    tracker: TaskTracker,
+}
+
+/// A task ended without a result: it panicked, or the process is ending.
+#[derive(Debug, thiserror::Error)]
+#[error("a task ended without a result")]
+pub struct TaskLost;
+
+impl Tasks {
+    /// On the current runtime, which must outlive the HTTP server.
+    pub fn new() -> Self {
+        Self {
+            runtime: Handle::current(),
+            tracker: TaskTracker::new(),
+        }
+    }
+
+    /// Starts a task in the current span.
+    pub fn spawn<F>(&self, work: F) -> tokio::task::JoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        self.tracker.spawn_on(work.in_current_span(), &self.runtime)
+    }
+
+    /// Runs work in a task and waits for it. Dropping the waiting future leaves the task alone.
+    pub async fn run<F>(&self, work: F) -> Result<F::Output, TaskLost>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        self.spawn(work).await.map_err(|error| {
+            tracing::error!(%error, "a task ended without a result");
+            TaskLost
+        })
+    }
+
+    /// Waits until all tasks have ended, but not longer than `grace`. The number of those that still run.
+    pub async fn drain(&self, grace: Duration) -> usize {
+        self.tracker.close();
+        match tokio::time::timeout(grace, self.tracker.wait()).await {
+            Ok(()) => 0,
+            Err(_) => self.tracker.len(),
+        }
+    }
+
+    /// How many run now.
+    pub fn len(&self) -> usize {
+        self.tracker.len()
+    }
+
+    /// True when none runs.
+    pub fn is_empty(&self) -> bool {
+        self.tracker.is_empty()
+    }
+}
+
+impl Default for Tasks {
+    fn default() -> Self {
+        Self::new()
+    }
+}

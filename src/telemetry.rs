@@ -1,0 +1,25 @@
+//! Logs: one line a request, one line a verdict. `RUST_LOG` filters, `LOG_FORMAT` chooses the form. They go to standard
+//! error, and hold no secrets, bodies or personal data.
+
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt;
+
+use crate::config::LogFormat;
+
+/// Without `RUST_LOG`: our own lines, and the warnings of everybody else.
+const DEFAULT_FILTER: &str = "warn,chargeonce=info";
+
+/// Starts the log. Does nothing when one is started already.
+pub fn start(format: LogFormat) {
+    let filter =
+        EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(DEFAULT_FILTER));
+    let log = fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_target(false);
+    let started = match format {
+        LogFormat::Pretty => log.try_init(),
+        LogFormat::Json => log.json().flatten_event(true).try_init(),
+    };
+    drop(started);
+}
