@@ -111,17 +111,19 @@ codes! {
 }
 
 /// A problem document.
+#[derive(Debug, Clone)]
+pub struct Problem(Box<Document>);
+
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Problem {
+struct Document {
     /// `urn:chargeonce:problem:{code}`.
     #[serde(rename = "type")]
     kind: String,
     title: &'static str,
     status: u16,
-    #[serde(skip)]
-    code_value: Code,
-    code: &'static str,
+    #[serde(serialize_with = "code_word")]
+    code: Code,
     detail: String,
     customer_charged: CustomerCharged,
     retry: Retry,
@@ -130,20 +132,23 @@ pub struct Problem {
     #[serde(skip_serializing_if = "Option::is_none")]
     field: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    charge: Option<Box<ChargeBody>>,
+    charge: Option<ChargeBody>,
     #[serde(skip)]
     allow: Option<String>,
+}
+
+fn code_word<S: serde::Serializer>(code: &Code, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(code.as_str())
 }
 
 impl Problem {
     /// A problem of a request that charged nobody and has to be changed.
     pub fn new(code: Code, detail: impl Into<String>) -> Self {
-        Self {
+        Self(Box::new(Document {
             kind: format!("urn:chargeonce:problem:{}", code.as_str()),
             title: code.title(),
             status: code.status(),
-            code_value: code,
-            code: code.as_str(),
+            code,
             detail: detail.into(),
             customer_charged: CustomerCharged::No,
             retry: Retry::AfterChange,
@@ -151,24 +156,24 @@ impl Problem {
             field: None,
             charge: None,
             allow: None,
-        }
+        }))
     }
 
     /// Names the field, parameter or header that is at fault.
     pub fn field(mut self, field: impl Into<String>) -> Self {
-        self.field = Some(field.into());
+        self.0.field = Some(field.into());
         self
     }
 
     /// Sets the two answers.
     pub fn outlook(mut self, outlook: Outlook) -> Self {
-        self.customer_charged = outlook.customer_charged;
-        self.retry = outlook.retry;
-        self.retry_after_seconds = outlook.retry_after_seconds;
+        self.0.customer_charged = outlook.customer_charged;
+        self.0.retry = outlook.retry;
+        self.0.retry_after_seconds = outlook.retry_after_seconds;
         self
     }
 
-    /// Sets the two answers to "not known" or "no", and "later".
+    /// Sets the two answers to "later" and what is known about the money.
     pub fn later(self, customer_charged: CustomerCharged, seconds: i64) -> Self {
         self.outlook(Outlook {
             customer_charged,
@@ -188,29 +193,38 @@ impl Problem {
 
     /// Adds the charge that the problem is about.
     pub fn charge(mut self, charge: ChargeBody) -> Self {
-        self.charge = Some(Box::new(charge));
+        self.0.charge = Some(charge);
         self
     }
 
     /// Adds the methods that the path does answer to.
     pub fn allow(mut self, methods: impl Into<String>) -> Self {
-        self.allow = Some(methods.into());
+        self.0.allow = Some(methods.into());
         self
+    }
+
+    /// A defect of ours, about which a caller can do nothing.
+    pub fn internal() -> Self {
+        Self::new(
+            Code::InternalError,
+            "Something is wrong in this service. The operator has to look at it; send the same request again later.",
+        )
+        .later(CustomerCharged::Unknown, DEFECT_WAIT_SECONDS)
     }
 
     /// Its code.
     pub fn code(&self) -> Code {
-        self.code_value
+        self.0.code
     }
 
     /// What it says.
     pub fn detail(&self) -> &str {
-        &self.detail
+        &self.0.detail
     }
 
     /// The document's text.
     pub fn to_body(&self) -> String {
-        serde_json::to_string(self).unwrap_or_else(|error| {
+        serde_json::to_string(&self.0).unwrap_or_else(|error| {
             tracing::error!(%error, "a problem document could not be written");
             String::from(r#"{"code":"internal_error","status":500,"customerCharged":"unknown","retry":"later"}"#)
         })
@@ -219,7 +233,7 @@ impl Problem {
 
 impl std::fmt::Display for Problem {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}: {}", self.code, self.detail)
+        write!(f, "{}: {}", self.0.code.as_str(), self.0.detail)
     }
 }
 
@@ -227,16 +241,17 @@ impl std::error::Error for Problem {}
 
 impl ResponseError for Problem {
     fn status_code(&self) -> StatusCode {
-        StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+        StatusCode::from_u16(self.0.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }
 
     fn error_response(&self) -> HttpResponse {
         let mut response = HttpResponse::build(self.status_code());
         response.content_type(PROBLEM_JSON);
-        if let Some(seconds) = self.retry_after_seconds {
+        if let Some(seconds) = self.0.retry_after_seconds {
             response.insert_header((RETRY_AFTER, seconds.to_string()));
         }
         if let Some(allow) = self
+            .0
             .allow
             .as_deref()
             .and_then(|allow| HeaderValue::from_str(allow).ok())
@@ -268,19 +283,8 @@ impl From<StorageError> for Problem {
     }
 }
 
-impl Problem {
-    /// A defect of ours, about which a caller can do nothing.
-    pub fn internal() -> Self {
-        Self::new(
-            Code::InternalError,
-            "Something is wrong in this service. The operator has to look at it; send the same request again later.",
-        )
-        .later(CustomerCharged::Unknown, VERDICT_SECONDS)
-    }
-}
-
 /// How long a caller waits before it asks again after a defect, in seconds.
-const VERDICT_SECONDS: i64 = 60;
+const DEFECT_WAIT_SECONDS: i64 = 60;
 
 impl From<HeaderKeyError> for Problem {
     fn from(error: HeaderKeyError) -> Self {

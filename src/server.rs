@@ -6,7 +6,7 @@
 use std::net::{SocketAddr, TcpListener};
 use std::time::{Duration, Instant};
 
-use actix_web::dev::{Server, ServerHandle};
+use actix_web::dev::Server;
 use actix_web::middleware::from_fn;
 use actix_web::{App as ActixApp, HttpServer};
 use tokio::signal::unix::{SignalKind, signal};
@@ -60,25 +60,30 @@ impl BoundServer {
         self.address
     }
 
-    /// Stops it from elsewhere, as a signal would.
-    pub fn handle(&self) -> ServerHandle {
-        self.server.handle()
+    /// Serves until SIGTERM or SIGINT, and then until the running charges have ended or the grace is over.
+    pub async fn run(self) -> std::io::Result<()> {
+        self.run_until(async {
+            match stop_signal().await {
+                Ok(name) => tracing::info!(signal = name, "told to stop"),
+                Err(error) => {
+                    tracing::error!(%error, "signals cannot be received");
+                    std::future::pending().await
+                }
+            }
+        })
+        .await
     }
 
-    /// Serves until it is told to stop, and then until the running charges have ended or the grace is over.
-    pub async fn run(self) -> std::io::Result<()> {
+    /// The same until `stop` is ready.
+    pub async fn run_until(
+        self,
+        stop: impl Future<Output = ()> + Send + 'static,
+    ) -> std::io::Result<()> {
         let handle = self.server.handle();
         let stopper = tokio::spawn(async move {
-            match stop_signal().await {
-                Ok(name) => {
-                    tracing::info!(
-                        signal = name,
-                        "stopping: no new requests; running charges are finished first"
-                    );
-                    handle.stop(true).await;
-                }
-                Err(error) => tracing::error!(%error, "signals cannot be received"),
-            }
+            stop.await;
+            tracing::info!("stopping: no new requests; running charges are finished first");
+            handle.stop(true).await;
         });
         let outcome = self.server.await;
         stopper.abort();

@@ -286,7 +286,16 @@ impl ChargesService {
                         retry_after_ms,
                     });
                 }
-                settled => return self.answer(settled, snapshot).map(Begun::Answered),
+                settled @ (NextStep::Replay(_)
+                | NextStep::ReplayFailure { .. }
+                | NextStep::NotAdvised
+                | NextStep::Exhausted
+                | NextStep::Processing
+                | NextStep::NeedsReview
+                | NextStep::NotChargeable
+                | NextStep::Inconsistent(_)) => {
+                    return self.answer(settled, snapshot).map(Begun::Answered);
+                }
             };
             if let Some(held) = held {
                 return Ok(self.start(held));

@@ -94,7 +94,11 @@ impl Worker {
                         canceled = Some(verdict);
                         Plan::LookUp(Unknown::look_up("an unfinished payment was cancelled"))
                     }
-                    verdict => Plan::Record(verdict),
+                    verdict @ (Verdict::Succeeded(_)
+                    | Verdict::Processing(_)
+                    | Verdict::NeedsReview { .. }
+                    | Verdict::Unknown(_)
+                    | Verdict::Released(_)) => Plan::Record(verdict),
                 },
             };
         }

@@ -1,0 +1,10 @@
+//! The service over HTTP, on both stores. One binary, so that it links once.
+//!
+//! Every test has its own service, its own database and its own provider, and runs in parallel with all others. Time is
+//! never slept through: a test makes the rows older instead (`TestApp::age`), which to the service is the database's clock
+//! moving on, and moves the mock's clock (`MockStripe::advance_clock`).
+
+#[macro_use]
+mod support;
+
+mod charges;
