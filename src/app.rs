@@ -134,7 +134,7 @@ fn provider(settings: &Settings) -> Result<Arc<dyn PaymentProvider>, HttpSetupEr
                 connect_timeout: CONNECT_TIMEOUT.min(settings.provider_timeout / 2),
             })?;
             Arc::new(StripeProvider::new(
-                dialect("stripe", *api, LimiterSettings::default()),
+                dialect("stripe", *api, settings.provider_limits),
                 transport,
             ))
         }

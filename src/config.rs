@@ -7,7 +7,7 @@ use secrecy::SecretString;
 
 use crate::charges::lifecycle::RetryPolicy;
 use crate::idempotency::reservation::millis;
-use crate::payments::stripe::{STRIPE_API_BASE, StripeApi};
+use crate::payments::stripe::{LimiterSettings, STRIPE_API_BASE, StripeApi};
 use crate::storage::{Engine, StoreSettings};
 
 /// The longest that a provider's key may be used, in hours: Stripe may drop it after 24.
@@ -34,6 +34,8 @@ pub struct Settings {
     pub provider_timeout: Duration,
     /// How often one call repeats a request at most.
     pub provider_max_retries: u32,
+    /// Our own limit on requests to Stripe, below Stripe's.
+    pub provider_limits: LimiterSettings,
     /// Stands before every key at the provider.
     pub provider_key_prefix: String,
     /// How long after the first send a key may be sent again.
@@ -179,6 +181,7 @@ impl Settings {
             provider: provider(&reader)?,
             provider_timeout: reader.duration("PROVIDER_TIMEOUT", seconds(80))?,
             provider_max_retries: reader.number("PROVIDER_MAX_RETRIES", 2, 0, 10)?,
+            provider_limits: limits(&reader)?,
             provider_key_prefix: reader.text("PROVIDER_KEY_PREFIX").unwrap_or_default(),
             provider_key_window: reader.duration("PROVIDER_KEY_WINDOW", seconds(20 * 3_600))?,
             reservation_ttl: reader.duration("RESERVATION_TTL", seconds(600))?,
@@ -283,6 +286,29 @@ fn store<F: Fn(&str) -> Option<String>>(reader: &Reader<F>) -> Result<StoreSetti
     Ok(settings)
 }
 
+/// 0 switches a limit off.
+fn limits<F: Fn(&str) -> Option<String>>(
+    reader: &Reader<F>,
+) -> Result<LimiterSettings, ConfigError> {
+    let usual = LimiterSettings::default();
+    let per_second = reader.number(
+        "PROVIDER_RATE_LIMIT",
+        usual.per_second.unwrap_or(0),
+        0,
+        10_000,
+    )?;
+    let in_flight = reader.number(
+        "PROVIDER_CONCURRENCY",
+        usual.in_flight.unwrap_or(0),
+        0,
+        100_000,
+    )?;
+    Ok(LimiterSettings {
+        per_second: Some(per_second).filter(|limit| *limit > 0),
+        in_flight: Some(in_flight).filter(|limit| *limit > 0),
+    })
+}
+
 fn provider<F: Fn(&str) -> Option<String>>(
     reader: &Reader<F>,
 ) -> Result<ProviderSettings, ConfigError> {
@@ -375,6 +401,8 @@ mod tests {
             ("PROVIDER_TIMEOUT", &[("PROVIDER_TIMEOUT", "80")]),
             ("PROVIDER_TIMEOUT", &[("PROVIDER_TIMEOUT", "0s")]),
             ("PROVIDER_MAX_RETRIES", &[("PROVIDER_MAX_RETRIES", "-1")]),
+            ("PROVIDER_RATE_LIMIT", &[("PROVIDER_RATE_LIMIT", "fast")]),
+            ("PROVIDER_CONCURRENCY", &[("PROVIDER_CONCURRENCY", "-1")]),
             ("PROVIDER_KEY_PREFIX", &[("PROVIDER_KEY_PREFIX", "a b")]),
             ("PROVIDER_KEY_WINDOW", &[("PROVIDER_KEY_WINDOW", "24h")]),
             ("RESERVATION_TTL", &[("RESERVATION_TTL", "4m")]),
