@@ -5,6 +5,7 @@
 #
 # TEST_DATABASE_URL: a PostgreSQL server to use, with the right to create databases. Unset: a throwaway cluster.
 # STRIPE_MOCK_BIN:   a stripe-mock to use. Unset: the installed one, or one built with Go.
+# LOCALSTRIPE_BIN:   a localstripe to use. Unset: one from PyPI, in target/.
 # CI=true:           whatever could not be run is an error.
 set -euo pipefail
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
@@ -12,6 +13,8 @@ cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
 source scripts/lib/postgres.sh
 # shellcheck source=scripts/lib/stripe_mock.sh
 source scripts/lib/stripe_mock.sh
+# shellcheck source=scripts/lib/localstripe.sh
+source scripts/lib/localstripe.sh
 
 cargo_job=""
 output="$(mktemp)"
@@ -52,12 +55,12 @@ summarize() {
         /^test .* \.\.\. (ok|FAILED|ignored)/ {
             name = $0; sub(/^test /, "", name); sub(/ \.\.\. .*$/, "", name)
             path = "::" name "::"
-            group = path ~ /::postgres::/ ? "postgres" : path ~ /::sqlite::/ ? "sqlite" : "other"
+            group = path ~ /::postgres::/ ? "postgres" : path ~ /::sqlite::/ ? "sqlite" : path ~ /::stripe_mock::/ ? "stripe_mock" : path ~ /::localstripe::/ ? "localstripe" : "other"
             result = $0 ~ / \.\.\. ok/ ? "ok" : $0 ~ / \.\.\. FAILED/ ? "failed" : "skipped"
             n[group, result]++; n["all", result]++
         }
         END {
-            row("SQLite", "sqlite"); row("PostgreSQL", "postgres"); row("others", "other"); row("total", "all")
+            row("SQLite", "sqlite"); row("PostgreSQL", "postgres"); row("stripe-mock", "stripe_mock"); row("localstripe", "localstripe"); row("others", "other"); row("total", "all")
             printf "%d passed, %d failed, %d skipped\n", n["all", "ok"], n["all", "failed"], n["all", "skipped"]
         }' "$output"
 }
@@ -66,6 +69,11 @@ not_run=()
 harness_args=("$@")
 if ! stripe_mock_provide; then
     not_run+=("stripe-mock tests ($STRIPE_MOCK_MISSING)")
+    harness_args+=(--skip peers::stripe_mock)
+fi
+if ! localstripe_provide; then
+    not_run+=("localstripe tests ($LOCALSTRIPE_MISSING)")
+    harness_args+=(--skip peers::localstripe)
 fi
 if postgres_provide; then
     harness_args+=(--include-ignored)

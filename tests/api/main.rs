@@ -8,3 +8,4 @@
 mod support;
 
 mod charges;
+mod peers;

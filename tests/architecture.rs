@@ -1,0 +1,149 @@
+//! The house rules that a compiler does not check: who may import what, that pure files stay pure, and sizes.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const FILE_LINES_MAX: usize = 400;
+
+fn rust_files(folder: &str) -> Vec<(PathBuf, String)> {
+    let mut found = Vec::new();
+    collect(
+        &Path::new(env!("CARGO_MANIFEST_DIR")).join(folder),
+        &mut found,
+    );
+    assert!(found.len() > 5, "no sources found in {folder}");
+    found
+}
+
+fn collect(folder: &Path, found: &mut Vec<(PathBuf, String)>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            collect(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let text = fs::read_to_string(&path).unwrap();
+            found.push((path, text));
+        }
+    }
+}
+
+fn relative(path: &Path) -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    path.strip_prefix(root)
+        .unwrap()
+        .to_string_lossy()
+        .into_owned()
+}
+
+/// The code of a file without its comments and without its tests.
+fn code(text: &str) -> String {
+    let production = text
+        .split("#[cfg(test)]\nmod tests {")
+        .next()
+        .unwrap_or_default();
+    let lines = production
+        .lines()
+        .filter(|line| !line.trim_start().starts_with("//"));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn only_the_places_that_may_know_a_library_know_it() {
+    let rules: &[(&str, &[&str])] = &[
+        ("diesel", &["src/storage/"]),
+        ("deadpool", &["src/storage/"]),
+        ("tokio_postgres", &["src/storage/"]),
+        ("reqwest", &["src/payments/stripe/", "src/payments/mock/"]),
+        (
+            "actix_web",
+            &[
+                "src/app.rs",
+                "src/server.rs",
+                "src/router.rs",
+                "src/error.rs",
+                "src/http/",
+                "/controller.rs",
+                "src/payments/mock/http.rs",
+                "src/payments/mock/tests/",
+                "src/payments/mock/control.rs",
+            ],
+        ),
+        ("std::env", &["src/config.rs", "src/charges/crash.rs"]),
+    ];
+    let mut broken = Vec::new();
+    for (path, text) in rust_files("src") {
+        let name = relative(&path);
+        let code = code(&text);
+        for (library, allowed) in rules {
+            let uses = code.contains(&format!("{library}::"));
+            if uses && !allowed.iter().any(|place| name.contains(place)) {
+                broken.push(format!("{name} uses {library}"));
+            }
+        }
+    }
+    assert_eq!(broken, Vec::<String>::new());
+}
+
+#[test]
+fn decisions_are_pure() {
+    let pure = [
+        "src/idempotency/decision.rs",
+        "src/idempotency/fingerprint.rs",
+        "src/idempotency/key.rs",
+        "src/charges/lifecycle.rs",
+        "src/charges/settlement.rs",
+        "src/charges/answer.rs",
+        "src/payments/outcome.rs",
+        "src/payments/declines.rs",
+        "src/payments/stripe/decision.rs",
+        "src/payments/stripe/request.rs",
+    ];
+    for name in pure {
+        let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(name)).unwrap();
+        let code = code(&text);
+        for impure in [
+            "async ",
+            ".await",
+            "Instant::now",
+            "SystemTime",
+            "Utc::now",
+            "tokio::",
+            "std::env",
+        ] {
+            assert!(!code.contains(impure), "{name} is pure, but has {impure}");
+        }
+    }
+}
+
+#[test]
+fn no_file_is_longer_than_a_reader_can_hold() {
+    for folder in ["src", "tests"] {
+        for (path, text) in rust_files(folder) {
+            let lines = text.lines().count();
+            assert!(
+                lines <= FILE_LINES_MAX,
+                "{} has {lines} lines",
+                relative(&path)
+            );
+        }
+    }
+}
+
+#[test]
+fn nobody_knows_the_money_path_but_through_its_port() {
+    for (path, text) in rust_files("src/payments/mock") {
+        let code = code(&text);
+        for ours in [
+            "crate::charges",
+            "crate::invoices",
+            "crate::storage",
+            "crate::idempotency",
+        ] {
+            assert!(
+                !code.contains(ours),
+                "{} knows {ours}: the stand-in knows nothing of this service",
+                relative(&path)
+            );
+        }
+    }
+}
