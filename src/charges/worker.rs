@@ -164,7 +164,8 @@ impl Worker {
     }
 
     async fn cancel(&self, held: &HeldAttempt, payment_id: &str) -> Verdict {
-        let key = format!("{}:cancel", held.charge.idempotency_key);
+        // A key of the payment, not of the attempt: an attempt may have to close several.
+        let key = format!("cancel:{payment_id}");
         let canceled = self
             .provider
             .cancel(payment_id, &key, look_up_deadline())
