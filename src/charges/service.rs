@@ -482,7 +482,15 @@ impl ChargesService {
     }
 
     async fn work(&self, held: HeldAttempt) -> ChargeResult {
-        match self.parts.worker.finish(&held).await? {
+        let ended = match self.parts.worker.finish(&held).await {
+            Ok(ended) => ended,
+            // The provider may have been asked already: "nothing was sent" would be a guess.
+            Err(error) => {
+                tracing::error!(%error, charge.key = %held.charge.idempotency_key, "the outcome could not be recorded");
+                return Ok(self.undecided(held.charge, None));
+            }
+        };
+        match ended {
             Ended::Settled(response) => Ok(ChargeAnswer::Stored {
                 response,
                 replayed: false,
