@@ -78,7 +78,7 @@ impl Worker {
             )),
         };
         let mut canceled = None;
-        for _ in 0..ROUNDS_MAX {
+        for round in 0.. {
             plan = match plan {
                 Plan::Record(Verdict::Failed(failure)) => {
                     // A payment that was closed on the way is the better reason than "nothing found".
@@ -87,6 +87,7 @@ impl Worker {
                         .await;
                 }
                 Plan::Record(verdict) => return self.record(held, verdict).await,
+                Plan::LookUp(_) | Plan::Cancel { .. } if round >= ROUNDS_MAX => break,
                 Plan::LookUp(unknown) => self.look_up(held, unknown).await,
                 Plan::Cancel { payment_id } => match self.cancel(held, &payment_id).await {
                     // Others may be open besides it: look again until none is.
