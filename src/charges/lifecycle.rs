@@ -263,3 +263,6 @@ pub fn outlook(charge: &Charge, policy: &RetryPolicy) -> Outlook {
 pub fn seconds_up(milliseconds: i64) -> i64 {
     milliseconds.max(0).saturating_add(999) / 1_000
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,3 +13,6 @@ pub mod running;
 pub mod service;
 pub mod settlement;
 pub mod worker;
+
+#[cfg(test)]
+pub(crate) mod fixtures;

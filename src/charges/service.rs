@@ -371,7 +371,6 @@ impl ChargesService {
         let invoice = &snapshot.invoice;
         let order = PaymentOrder {
             invoice_id: invoice.id.clone(),
-            charge_id: format!("chg_{}", Uuid::now_v7().simple()),
             charge_key: charge_key(&invoice.id, attempt),
             attempt,
             installation_id: config.installation_id.clone(),
@@ -388,7 +387,7 @@ impl ChargesService {
             .await
             .map_err(not_prepared)?;
         let charge = Charge {
-            id: order.charge_id,
+            id: format!("chg_{}", Uuid::now_v7().simple()),
             invoice_id: order.invoice_id,
             attempt,
             idempotency_key: order.charge_key.clone(),
@@ -482,7 +481,15 @@ impl ChargesService {
     }
 
     async fn work(&self, held: HeldAttempt) -> ChargeResult {
-        match self.parts.worker.finish(&held).await? {
+        let ended = match self.parts.worker.finish(&held).await {
+            Ok(ended) => ended,
+            // The provider may have been asked already: "nothing was sent" would be a guess.
+            Err(error) => {
+                tracing::error!(%error, charge.key = %held.charge.idempotency_key, "the outcome could not be recorded");
+                return Ok(self.undecided(held.charge, None));
+            }
+        };
+        match ended {
             Ended::Settled(response) => Ok(ChargeAnswer::Stored {
                 response,
                 replayed: false,

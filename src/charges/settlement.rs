@@ -3,7 +3,7 @@
 //! Two rules stand above all others: an attempt is called failed only when it is certain that it took no money and
 //! never will, and money that the provider took is recorded whatever else is wrong with it.
 
-use super::model::Charge;
+use super::model::{Charge, ChargeStatus};
 use crate::idempotency::decision::is_older_than;
 use crate::idempotency::reservation::{Recovery, Reservation};
 use crate::payments::outcome::{
@@ -132,9 +132,8 @@ fn without_success(found: &[ProviderPayment], charge: &Charge, context: &LookUpC
                     evidence: "the provider holds the funds without having captured them".into(),
                 });
             }
-            // A one-shot charge that failed is final, and this one was made under our own key.
-            PaymentStatus::Failed
-                if payment.charge_key.as_deref() == Some(charge.idempotency_key.as_str()) =>
+            PaymentStatus::Failed | PaymentStatus::RequiresPaymentMethod
+                if is_this_attempts(payment, charge) && payment.failure.is_some() =>
             {
                 if let Some(failure) = &payment.failure {
                     return Plan::Record(Verdict::Failed(failure.clone()));
@@ -181,6 +180,16 @@ fn without_success(found: &[ProviderPayment], charge: &Charge, context: &LookUpC
     }
     // An empty list proves nothing while a send may still be under way.
     Plan::Record(Verdict::Unknown(context.unknown.clone()))
+}
+
+/// True when the failure that a payment carries can only be this attempt's: it was made under this attempt's own key,
+/// which executes once, or it was seen in the provider's hands for this attempt. A payment that an earlier attempt made
+/// may still carry that attempt's failure.
+fn is_this_attempts(payment: &ProviderPayment, charge: &Charge) -> bool {
+    let made_by_it = payment.charge_key.as_deref() == Some(charge.idempotency_key.as_str());
+    let was_processing = charge.status == ChargeStatus::Processing
+        && charge.provider_payment_id.as_deref() == Some(payment.id.as_str());
+    made_by_it || was_processing
 }
 
 /// What to record after a cancel, by the state that the payment has now.
@@ -284,3 +293,6 @@ pub fn recovery_of(unknown: &Unknown) -> Recovery {
         NextStep::LookUp | NextStep::LookUpElseReview => Recovery::LookUp,
     }
 }
+
+#[cfg(test)]
+mod tests;

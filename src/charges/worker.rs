@@ -78,7 +78,7 @@ impl Worker {
             )),
         };
         let mut canceled = None;
-        for _ in 0..ROUNDS_MAX {
+        for round in 0.. {
             plan = match plan {
                 Plan::Record(Verdict::Failed(failure)) => {
                     // A payment that was closed on the way is the better reason than "nothing found".
@@ -87,6 +87,7 @@ impl Worker {
                         .await;
                 }
                 Plan::Record(verdict) => return self.record(held, verdict).await,
+                Plan::LookUp(_) | Plan::Cancel { .. } if round >= ROUNDS_MAX => break,
                 Plan::LookUp(unknown) => self.look_up(held, unknown).await,
                 Plan::Cancel { payment_id } => match self.cancel(held, &payment_id).await {
                     // Others may be open besides it: look again until none is.
@@ -164,7 +165,8 @@ impl Worker {
     }
 
     async fn cancel(&self, held: &HeldAttempt, payment_id: &str) -> Verdict {
-        let key = format!("{}:cancel", held.charge.idempotency_key);
+        // A key of the payment, not of the attempt: an attempt may have to close several.
+        let key = format!("cancel:{payment_id}");
         let canceled = self
             .provider
             .cancel(payment_id, &key, look_up_deadline())

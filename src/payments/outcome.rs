@@ -201,3 +201,126 @@ pub fn after_unknown(earlier: &Unknown, latest: Outcome) -> Outcome {
         }),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failed(kind: FailureKind) -> Outcome {
+        Outcome::Failed(Failure {
+            kind,
+            code: "code".into(),
+            decline_code: None,
+            advice_code: None,
+            message: None,
+            payment_id: None,
+            payment_open: false,
+        })
+    }
+
+    fn paid() -> ProviderPayment {
+        ProviderPayment {
+            id: "pi_1".into(),
+            status: PaymentStatus::Succeeded,
+            amount_minor: 1,
+            currency: "usd".into(),
+            invoice_id: None,
+            installation_id: None,
+            charge_key: None,
+            failure: None,
+        }
+    }
+
+    fn unknown(next: NextStep, payment_id: Option<&str>) -> Unknown {
+        Unknown {
+            reason: "x".into(),
+            payment_id: payment_id.map(str::to_owned),
+            next,
+        }
+    }
+
+    #[test]
+    fn what_the_key_itself_answers_settles_an_earlier_send() {
+        let earlier = Unknown::resend("lost");
+        for said in [
+            Outcome::Succeeded(paid()),
+            Outcome::Processing(paid()),
+            failed(FailureKind::Declined),
+            failed(FailureKind::Canceled),
+            failed(FailureKind::NeverExecuted),
+        ] {
+            assert_eq!(after_unknown(&earlier, said.clone()), said);
+        }
+    }
+
+    #[test]
+    fn what_only_this_send_ran_into_settles_nothing_and_keeps_what_was_known() {
+        let not_executed = [
+            NotExecutedReason::Unreachable,
+            NotExecutedReason::RateLimited,
+            NotExecutedReason::Credentials,
+            NotExecutedReason::OutOfTime,
+        ]
+        .map(|reason| {
+            Outcome::NotExecuted(NotExecuted {
+                reason,
+                detail: "later".into(),
+            })
+        });
+        for next in [
+            NextStep::Resend,
+            NextStep::LookUp,
+            NextStep::LookUpElseReview,
+        ] {
+            let earlier = unknown(next, Some("pi_1"));
+            for said in not_executed
+                .iter()
+                .cloned()
+                .chain([failed(FailureKind::Refused)])
+            {
+                match after_unknown(&earlier, said.clone()) {
+                    Outcome::Unknown(joined) => {
+                        let kept = (joined.next, joined.payment_id.as_deref());
+                        assert_eq!(kept, (next, Some("pi_1")), "{said:?}");
+                        assert!(joined.reason.starts_with("x; "), "{}", joined.reason);
+                    }
+                    other => panic!("{said:?} became {other:?}"),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn of_two_doubts_the_graver_stands_and_no_payment_is_forgotten() {
+        use NextStep::{LookUp, LookUpElseReview, Resend};
+        #[rustfmt::skip]
+        let table = [
+            (Resend, Resend, Resend),
+            (Resend, LookUp, LookUp),
+            (LookUp, Resend, LookUp),
+            (LookUp, LookUp, LookUp),
+            (Resend, LookUpElseReview, LookUpElseReview),
+            (LookUpElseReview, Resend, LookUpElseReview),
+            (LookUp, LookUpElseReview, LookUpElseReview),
+            (LookUpElseReview, LookUp, LookUpElseReview),
+        ];
+        for (earlier, later, next) in table {
+            for (before, now, kept) in [
+                (None, None, None),
+                (Some("pi_1"), None, Some("pi_1")),
+                (None, Some("pi_2"), Some("pi_2")),
+                (Some("pi_1"), Some("pi_2"), Some("pi_2")),
+            ] {
+                let joined = after_unknown(
+                    &unknown(earlier, before),
+                    Outcome::Unknown(unknown(later, now)),
+                );
+                assert_eq!(
+                    joined,
+                    Outcome::Unknown(unknown(next, kept)),
+                    "{earlier:?}, {later:?}"
+                );
+            }
+        }
+    }
+}

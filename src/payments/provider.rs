@@ -14,8 +14,6 @@ use super::outcome::{Outcome, ProviderPayment};
 pub struct PaymentOrder {
     /// The invoice; goes into the payment's metadata.
     pub invoice_id: String,
-    /// The attempt's charge id; goes into the metadata.
-    pub charge_id: String,
     /// The attempt's natural key (`charge:{invoiceId}` or `charge:{invoiceId}:{n}`); goes into the metadata.
     pub charge_key: String,
     /// The attempt's number, from 1; goes into the metadata.

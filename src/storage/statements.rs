@@ -6,6 +6,9 @@
 //! Every unit of work is a transaction of its own, single statements too: behind a pooler in transaction mode a
 //! statement and its preparation then reach the same server. A unit that exceeds its time takes its connection with it,
 //! so that nothing half done ever returns to the pool.
+//!
+//! Rows are locked in one order everywhere, or two units would wait for each other: the key, the invoice, the charge. An
+//! insert of a key that is there waits for whoever is changing it, so it counts as a lock.
 
 use super::StorageError;
 
@@ -364,15 +367,15 @@ macro_rules! repository {
                 ) -> Result<Option<Reading<Reservation>>, StorageError> {
                     let row = ChargeRow::from(&attempt.charge);
                     let outcome = unit!(self, $transaction, async |conn| {
+                        let reservation = insert_key(conn, &attempt.reservation)
+                            .await?
+                            .ok_or(StorageError::Guard)?;
                         let invoice = backend::lock_invoice(conn, &row.invoice_id).await?;
                         match invoice {
                             Some((status, revision))
                                 if status == "open" && revision == row.invoice_revision => {}
                             Some(_) | None => return Err(StorageError::Guard),
                         }
-                        let reservation = insert_key(conn, &attempt.reservation)
-                            .await?
-                            .ok_or(StorageError::Guard)?;
                         let rows = diesel::insert_into(charges::table)
                             .values(&row)
                             .on_conflict_do_nothing()
@@ -403,6 +406,12 @@ macro_rules! repository {
                 ) -> Result<bool, StorageError> {
                     let charge = &resolution.charge;
                     let outcome = unit!(self, $transaction, async |conn| {
+                        let token: String = idempotency_keys::table
+                            .find(&charge.idempotency_key)
+                            .select(idempotency_keys::lease_token)
+                            .first(conn)
+                            .await?;
+                        take_key(conn, charge, &token, &resolution.record).await?;
                         let rows = diesel::update(
                             charges::table
                                 .filter(charges::id.eq(&charge.id))
@@ -412,12 +421,6 @@ macro_rules! repository {
                         .execute(conn)
                         .await?;
                         one_or_guard(rows)?;
-                        let token: String = idempotency_keys::table
-                            .find(&charge.idempotency_key)
-                            .select(idempotency_keys::lease_token)
-                            .first(conn)
-                            .await?;
-                        take_key(conn, charge, &token, &resolution.record).await?;
                         write_record(conn, charge, &resolution.record).await
                     });
                     Ok(guarded(outcome)?.is_some())
@@ -624,12 +627,15 @@ macro_rules! repository {
                             .await?
                     }
                     AttemptRecord::Released => {
+                        let never_taken_over =
+                            held(key, lease_token).filter(idempotency_keys::takeovers.eq(0));
+                        let rows = diesel::update(never_taken_over)
+                            .set(idempotency_keys::updated_at_ms.eq(now()))
+                            .execute(conn)
+                            .await?;
+                        one_or_guard(rows)?;
                         diesel::delete(undecided(&charge.id)).execute(conn).await?;
-                        diesel::delete(
-                            held(key, lease_token).filter(idempotency_keys::takeovers.eq(0)),
-                        )
-                        .execute(conn)
-                        .await?
+                        diesel::delete(held(key, lease_token)).execute(conn).await?
                     }
                 };
                 one_or_guard(rows)

@@ -7,5 +7,15 @@
 #[macro_use]
 mod support;
 
+mod attempts;
 mod charges;
+mod charges_api;
+mod faults;
 mod peers;
+mod processing;
+mod replays;
+mod review;
+mod takeover;
+mod unknown;
+mod waiting;
+mod window;

@@ -40,6 +40,12 @@ impl TestAppBuilder {
         self
     }
 
+    /// The provider's books, where the test made the provider itself.
+    pub fn mock(mut self, mock: &MockStripe) -> Self {
+        self.mock = Some(mock.clone());
+        self
+    }
+
     /// Charges through the legacy Charges API.
     pub fn charges_api(mut self) -> Self {
         self.api = StripeApi::Charges;
@@ -47,6 +53,12 @@ impl TestAppBuilder {
     }
 
     pub async fn start(self) -> TestApp {
+        // `RUST_LOG=chargeonce=debug cargo test` shows what the service has to say.
+        tracing_subscriber::fmt()
+            .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
+            .with_test_writer()
+            .try_init()
+            .ok();
         let database = match self.database {
             Some(database) => database,
             None => Arc::new(TestDatabase::create(self.engine).await),

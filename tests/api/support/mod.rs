@@ -4,11 +4,13 @@ mod app;
 mod database;
 mod oracles;
 mod reply;
+mod steps;
 
 pub use app::{TestApp, TestAppBuilder};
 pub use chargeonce::storage::Engine;
 pub use database::TestDatabase;
 pub use reply::Reply;
+pub use steps::{Line, SENDS_MAX};
 
 /// Defines each test twice: `sqlite::name`, and `postgres::name`, which needs TEST_DATABASE_URL and is therefore marked as
 /// ignored in a bare `cargo test`.

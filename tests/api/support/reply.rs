@@ -72,4 +72,47 @@ impl Reply {
         assert_eq!(found, right, "{self:#?}");
         self
     }
+
+    /// What every answer about a charge owes its caller: whether money was taken, whether to call again and when, and
+    /// with a problem a sentence that says so.
+    #[track_caller]
+    pub fn check_contract(&self) {
+        let body = self.json();
+        let charged = self.text("customerCharged");
+        assert!(
+            ["yes", "no", "unknown"].contains(&charged.as_str()),
+            "{self:#?}"
+        );
+        let retry = self.text("retry");
+        let words = ["not_needed", "now", "later", "after_change", "never"];
+        assert!(words.contains(&retry.as_str()), "{self:#?}");
+        assert_eq!(retry == "not_needed", self.status == 201, "{self:#?}");
+        assert_eq!(charged == "yes", self.status == 201, "{self:#?}");
+        assert_eq!(
+            retry == "later",
+            body["retryAfterSeconds"].is_i64(),
+            "{self:#?}"
+        );
+        if retry == "later" && [202, 409, 503].contains(&self.status) {
+            let header = self
+                .header("retry-after")
+                .unwrap_or_else(|| panic!("no Retry-After: {self:#?}"));
+            assert!(
+                header.parse::<u64>().is_ok_and(|seconds| seconds >= 1),
+                "{self:#?}"
+            );
+        }
+        if self.status >= 400 {
+            assert_eq!(
+                self.header("content-type"),
+                Some("application/problem+json"),
+                "{self:#?}"
+            );
+            assert!(self.text("detail").ends_with('.'), "{self:#?}");
+            assert!(
+                !self.text("code").is_empty() && !self.text("title").is_empty(),
+                "{self:#?}"
+            );
+        }
+    }
 }

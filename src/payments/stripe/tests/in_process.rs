@@ -32,7 +32,6 @@ fn provider(api: StripeApi, mock: &MockStripe) -> StripeProvider<InProcessTransp
 fn order(payment_method: Option<&str>) -> PaymentOrder {
     PaymentOrder {
         invoice_id: "inv_1".to_owned(),
-        charge_id: "c_1".to_owned(),
         charge_key: KEY.to_owned(),
         attempt: 1,
         installation_id: "inst".to_owned(),

@@ -8,7 +8,6 @@ use crate::payments::provider::{PaymentOrder, PaymentProvider, PrepareError};
 fn order(method: Option<&str>) -> PaymentOrder {
     PaymentOrder {
         invoice_id: "inv_1".to_owned(),
-        charge_id: "c_1".to_owned(),
         charge_key: "charge:inv_1".to_owned(),
         attempt: 1,
         installation_id: "inst".to_owned(),

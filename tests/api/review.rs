@@ -1,0 +1,109 @@
+//! What only a person can judge: parked, told truthfully, and ended with evidence.
+
+use chargeonce::payments::mock::{Fault, MockRequest};
+use serde_json::{Value, json};
+
+use crate::support::{Reply, TestApp};
+
+/// Another program on the account has used our key for something else.
+async fn take_the_key(app: &TestApp, key: &str) {
+    let mut request = MockRequest::post("/v1/customers", key, "name=Ann");
+    request
+        .headers
+        .push(("X-Another-Program".into(), "yes".into()));
+    app.mock.handle(request).await;
+}
+
+fn charge_id(reply: &Reply) -> String {
+    reply.json()["charge"]["id"].as_str().unwrap().to_owned()
+}
+
+async fn resolve(app: &TestApp, id: &str, body: Value) -> Reply {
+    app.post(&format!("/v1/charges/{id}/resolve"), &body).await
+}
+
+on_both_stores! {
+    async fn a_wrong_amount_is_parked_and_resolved_as_a_success(engine) {
+        let app = TestApp::start(engine).await;
+        app.invoice("inv_1").await;
+        app.fault("inv_1", Fault::WrongAmount, 1);
+        let mut replies = vec![app.charge("inv_1").await];
+        let sent = app.sends();
+        let payment_id = app.mock.ledger().payments[0].id.clone();
+
+        replies.push(app.charge("inv_1").await);
+        app.hours_later(30).await;
+        replies.push(app.charge("inv_1").await);
+        for reply in &replies {
+            reply.assert(409, "charge_needs_review", "unknown", "later");
+        }
+        let id = charge_id(&replies[0]);
+        let body = json!({"outcome": "succeeded", "providerPaymentId": payment_id, "note": "Seen in the dashboard."});
+        let resolved = resolve(&app, &id, body).await;
+        assert_eq!((resolved.status, resolved.text("status")), (200, "succeeded".into()), "{resolved:?}");
+        let replay = app.charge("inv_1").await;
+
+        replay.assert(201, "", "yes", "not_needed");
+        assert!(replay.is_replay());
+        assert_eq!((replay.text("id"), replay.text("providerPaymentId")), (id, payment_id));
+        assert_eq!(app.sends(), sent);
+        assert_eq!(app.invoice_status("inv_1").await, "paid");
+        replies.push(replay);
+        app.check_oracles(&replies).await;
+    }
+
+    async fn a_key_that_was_used_for_something_else_is_parked_and_resolved_as_a_failure(engine) {
+        let app = TestApp::start(engine).await;
+        app.invoice("inv_1").await;
+        take_the_key(&app, "charge:inv_1").await;
+
+        let parked = app.charge("inv_1").await;
+        parked.assert(409, "charge_needs_review", "unknown", "later");
+        app.change_card("inv_1", "pm_card_mastercard").await.assert(409, "charge_in_progress", "unknown", "later");
+        let id = charge_id(&parked);
+        let resolved = resolve(&app, &id, json!({"outcome": "failed", "note": "No payment there."})).await;
+        assert_eq!((resolved.status, resolved.text("status")), (200, "failed".into()), "{resolved:?}");
+        let charged = app.charge("inv_1").await;
+
+        charged.assert(201, "", "yes", "not_needed");
+        assert_eq!(charged.text("idempotencyKey"), "charge:inv_1:2");
+        assert_eq!(app.attempts("inv_1").await, ["failed", "succeeded"]);
+        app.check_oracles(&[parked, charged]).await;
+    }
+
+    async fn only_a_parked_charge_can_be_resolved_and_only_with_evidence(engine) {
+        let app = TestApp::start(engine).await;
+        app.invoice("inv_1").await;
+        take_the_key(&app, "charge:inv_1").await;
+        let parked = charge_id(&app.charge("inv_1").await);
+        app.invoice("inv_2").await;
+        let paid = app.charge("inv_2").await;
+        app.invoice("inv_3").await;
+        app.fault("inv_3", Fault::DropAfter, 3);
+        let running = app.charge("inv_3").await.text("id");
+
+        let success = json!({"outcome": "succeeded", "providerPaymentId": "pi_1", "note": "x"});
+        #[rustfmt::skip]
+        let table = [
+            ("a success without a payment", parked.as_str(), json!({"outcome": "succeeded", "note": "x"}), 422, "invalid_request"),
+            ("a failure with a payment", &parked, json!({"outcome": "failed", "providerPaymentId": "pi_1", "note": "x"}), 422, "invalid_request"),
+            ("without a note", &parked, json!({"outcome": "failed"}), 422, "invalid_request"),
+            ("with an empty note", &parked, json!({"outcome": "failed", "note": ""}), 422, "invalid_request"),
+            ("another outcome", &parked, json!({"outcome": "perhaps", "note": "x"}), 422, "invalid_request"),
+            ("an unknown field", &parked, json!({"outcome": "failed", "note": "x", "amount": 1}), 422, "invalid_request"),
+            ("a paid charge, as failed", &paid.text("id"), json!({"outcome": "failed", "note": "x"}), 409, "charge_not_in_review"),
+            ("a paid charge, as paid", &paid.text("id"), success.clone(), 409, "charge_not_in_review"),
+            ("a running charge", &running, json!({"outcome": "failed", "note": "x"}), 409, "charge_not_in_review"),
+            ("no charge", "chg_none", success, 404, "charge_not_found"),
+        ];
+        for (case, id, body, status, code) in table {
+            let refused = resolve(&app, id, body).await;
+            assert_eq!((refused.status, refused.text("code")), (status, code.to_owned()), "{case}: {refused:#?}");
+        }
+
+        assert_eq!(app.attempts("inv_1").await, ["needs_review"]);
+        assert_eq!(app.attempts("inv_2").await, ["succeeded"]);
+        assert_eq!(app.attempts("inv_3").await, ["pending"]);
+        app.check_oracles(&[paid]).await;
+    }
+}

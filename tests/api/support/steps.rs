@@ -1,0 +1,140 @@
+//! Steps that many tests share: what fails, how time passes, and what is then in the books.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use chargeonce::payments::mock::{Fault, FaultRule, MockStripe};
+use chargeonce::payments::stripe::transport::{HttpCall, Method, Transport, TransportResult};
+use chargeonce::payments::stripe::{
+    Backoff, InProcessTransport, LimiterSettings, StripeApi, StripeProvider, StripeSettings,
+};
+use serde_json::json;
+
+use super::{Reply, TestApp};
+
+/// How often one call of the service sends at most: once, and two repeats.
+pub const SENDS_MAX: u32 = 3;
+
+const HOUR: Duration = Duration::from_secs(3_600);
+
+impl TestApp {
+    /// Lets the next sends of an invoice's first attempt fail in this way.
+    pub fn fault(&self, invoice_id: &str, fault: Fault, times: u32) {
+        self.mock.add_fault(FaultRule {
+            times,
+            ..FaultRule::once(fault).for_key(format!("charge:{invoice_id}"))
+        });
+    }
+
+    /// Time passes until the lease of whoever worked last is over.
+    pub async fn past_lease(&self) {
+        self.age(Duration::from_secs(11 * 60)).await;
+    }
+
+    /// Time passes for the service and for the provider.
+    pub async fn hours_later(&self, hours: u32) {
+        self.age(HOUR * hours).await;
+        self.mock.advance_clock(HOUR * hours);
+    }
+
+    /// How often the provider took money for an invoice.
+    pub fn times_paid(&self, invoice_id: &str) -> usize {
+        self.mock.ledger().succeeded(invoice_id).len()
+    }
+
+    /// How many sends there were for an invoice, repeats included.
+    pub fn sends_for(&self, invoice_id: &str) -> usize {
+        let first = format!("charge:{invoice_id}");
+        let later = format!("{first}:");
+        self.sends()
+            .iter()
+            .filter(|key| **key == first || key.starts_with(&later))
+            .count()
+    }
+
+    /// Sets another payment method on an invoice.
+    pub async fn change_card(&self, invoice_id: &str, payment_method: &str) -> Reply {
+        let body = json!({"paymentMethodId": payment_method});
+        self.patch(&format!("/v1/invoices/{invoice_id}"), &body)
+            .await
+    }
+
+    /// Starts a charge and goes away at once; the charge goes on.
+    pub async fn charge_and_leave(&self, invoice_id: &str) -> Reply {
+        let left = self.charge_waiting(invoice_id, 0).await;
+        left.assert(202, "", "unknown", "later");
+        left
+    }
+
+    /// Waits until a condition of the provider's books is true.
+    pub async fn until(&self, what: &str, condition: impl Fn(&Self) -> bool) {
+        for _ in 0..1_000 {
+            if condition(self) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("never: {what}");
+    }
+}
+
+/// The line to the mock, which a test can cut before anything is sent.
+#[derive(Clone, Default)]
+pub struct Line {
+    /// No POST gets through: the connection is refused.
+    pub posts_refused: Arc<AtomicBool>,
+    /// No GET gets through.
+    pub gets_refused: Arc<AtomicBool>,
+}
+
+struct Cuttable {
+    line: Line,
+    mock: InProcessTransport,
+}
+
+#[async_trait]
+impl Transport for Cuttable {
+    async fn call(&self, call: HttpCall<'_>, timeout: Duration) -> TransportResult {
+        let refused = match call.method {
+            Method::Post => &self.line.posts_refused,
+            Method::Get => &self.line.gets_refused,
+        };
+        if refused.load(Ordering::SeqCst) {
+            return TransportResult::NotSent("connection refused".into());
+        }
+        self.mock.call(call, timeout).await
+    }
+}
+
+impl Line {
+    /// Stripe's dialect over this line.
+    pub fn provider(&self, mock: &MockStripe) -> Arc<StripeProvider<impl Transport + use<>>> {
+        let dialect = StripeSettings {
+            name: "mock",
+            api: StripeApi::PaymentIntents,
+            key_prefix: String::new(),
+            timeout: Duration::from_secs(5),
+            max_retries: SENDS_MAX - 1,
+            backoff: Backoff {
+                first: Duration::from_millis(5),
+                longest: Duration::from_millis(20),
+            },
+            limits: LimiterSettings::unlimited(),
+        };
+        let transport = Cuttable {
+            line: self.clone(),
+            mock: InProcessTransport::new(mock.clone()),
+        };
+        Arc::new(StripeProvider::new(dialect, transport))
+    }
+
+    pub fn refuse_posts(&self, refused: bool) {
+        self.posts_refused.store(refused, Ordering::SeqCst);
+    }
+
+    pub fn refuse_gets(&self, refused: bool) {
+        self.gets_refused.store(refused, Ordering::SeqCst);
+    }
+}
