@@ -8,6 +8,7 @@ use diesel_async::pooled_connection::deadpool::{Object, Pool};
 use diesel_async::pooled_connection::{AsyncDieselConnectionManager, ManagerConfig};
 use diesel_async::{
     AsyncConnection, AsyncMigrationHarness, AsyncPgConnection, RunQueryDsl, SimpleAsyncConnection,
+    TransactionManager,
 };
 use diesel_migrations::{EmbeddedMigrations, MigrationHarness, embed_migrations};
 use futures_util::FutureExt;
@@ -17,6 +18,7 @@ use super::connect::{StoreSettings, build_pool, rustls_connector};
 use super::schema::invoices;
 
 pub type Connection = AsyncPgConnection;
+type Transactions = <Connection as AsyncConnection>::TransactionManager;
 
 const MIGRATIONS: EmbeddedMigrations = embed_migrations!("migrations/postgres");
 
@@ -136,12 +138,24 @@ async fn migrate(settings: &StoreSettings) -> Result<(), StorageError> {
         .await
         .map_err(|_| StorageError::Unavailable("no connection in time".into()))?
         .map_err(|error| unavailable(&error))?;
+    // All of it is one transaction, each migration a savepoint in it. Behind a pooler in transaction mode the lock and what
+    // it guards then meet in one session; and whatever goes wrong, the lock and half a schema vanish together.
+    Transactions::begin_transaction(&mut connection)
+        .await
+        .map_err(|error| unavailable(&error))?;
     // A migration may take longer than a statement of the service is given.
+    let prepare = format!(
+        "SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0; \
+         SET LOCAL idle_in_transaction_session_timeout = 0; SELECT pg_advisory_xact_lock({MIGRATION_LOCK})"
+    );
     connection
-        .batch_execute(&format!("SET statement_timeout = 0; SET lock_timeout = 0; SELECT pg_advisory_lock({MIGRATION_LOCK})"))
+        .batch_execute(&prepare)
         .await
         .map_err(|error| unavailable(&error))?;
     let mut harness = AsyncMigrationHarness::new(connection);
     tokio::task::block_in_place(|| harness.run_pending_migrations(MIGRATIONS).map(|_| ()))
-        .map_err(|error| StorageError::Inconsistent(format!("a migration failed: {error}")))
+        .map_err(|error| StorageError::Inconsistent(format!("a migration failed: {error}")))?;
+    Transactions::commit_transaction(&mut harness.into_inner())
+        .await
+        .map_err(|error| unavailable(&error))
 }

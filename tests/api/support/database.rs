@@ -48,21 +48,26 @@ impl TestDatabase {
             Engine::Postgres => {
                 let server_url = std::env::var("TEST_DATABASE_URL")
                     .expect("TEST_DATABASE_URL names a PostgreSQL server; `make test` starts one");
-                let name = format!("test_{}", uuid::Uuid::new_v4().simple());
-                let mut server = AsyncPgConnection::establish(&server_url).await.unwrap();
-                let create = format!("CREATE DATABASE {name}");
-                diesel::sql_query(create)
-                    .execute(&mut server)
-                    .await
-                    .unwrap();
-                Self {
-                    url: with_database(&server_url, &name),
-                    engine,
-                    folder: None,
-                    server_url,
-                    name,
-                }
+                Self::create_on(server_url).await
             }
+        }
+    }
+
+    /// A new, empty one on this PostgreSQL server.
+    pub async fn create_on(server_url: String) -> Self {
+        let name = format!("test_{}", uuid::Uuid::new_v4().simple());
+        let mut server = AsyncPgConnection::establish(&server_url).await.unwrap();
+        let create = format!("CREATE DATABASE {name}");
+        diesel::sql_query(create)
+            .execute(&mut server)
+            .await
+            .unwrap();
+        Self {
+            url: with_database(&server_url, &name),
+            engine: Engine::Postgres,
+            folder: None,
+            server_url,
+            name,
         }
     }
 

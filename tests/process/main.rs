@@ -1,0 +1,18 @@
+//! The built binary as processes of the operating system: killed at every step, paused, reset by its callers, told to
+//! stop, starved of files and disk, and cut off from its database.
+//!
+//! Every test has its own processes, database and provider, and runs in parallel with all others. The database's and the
+//! provider's clocks are moved; only what belongs to the operating system itself (a paused process, a TCP reset, a
+//! grace) takes its real time.
+
+#[macro_use]
+mod support;
+
+mod crash;
+mod hangup;
+mod outage;
+mod pooler;
+mod replicas;
+mod scarcity;
+mod shutdown;
+mod startup;

@@ -1,0 +1,145 @@
+//! Several processes on one database: at the same moment, one paused by the operating system, and under a clock that is
+//! the database's alone.
+
+use std::os::unix::process::ExitStatusExt;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+
+use crate::support::{Engine, HeldPoint, TestApp, real_time, signal};
+
+on_both_stores! {
+    async fn two_hundred_calls_over_two_processes_are_one_charge(engine) {
+        let app = TestApp::start(engine).await;
+        let services = [app.serve().await, app.serve().await];
+        services[0].invoice("inv_1").await;
+        app.mock.set_latency(Duration::from_millis(500));
+
+        let calls = (0..200).map(|n| {
+            let service = &services[n % 2];
+            async move { if n % 4 < 2 { service.charge("inv_1").await } else { service.charge_waiting("inv_1", 20).await } }
+        });
+        let replies = join_all(calls).await;
+
+        assert_eq!(replies.iter().filter(|reply| reply.status == 201 && !reply.is_replay()).count(), 1);
+        for reply in replies.iter().filter(|reply| reply.status != 201) {
+            reply.assert(409, "charge_in_progress", "unknown", "later");
+        }
+        assert_eq!(app.sends(), ["charge:inv_1"]);
+        let replays = join_all((0..200).map(|n| services[n % 2].charge("inv_1"))).await;
+        assert!(replays.iter().all(|reply| reply.status == 201 && reply.is_replay()));
+        app.check_oracles(&[replies, replays].concat()).await;
+    }
+
+    async fn a_process_that_was_paused_during_its_call_loses_to_its_successor(engine) {
+        let app = TestApp::start(engine).await;
+        let mut paused = app.serve().await;
+        let successor = app.serve().await;
+        paused.invoice("inv_1").await;
+        app.mock.set_latency(Duration::from_millis(700));
+
+        let (late, taken_over) = tokio::join!(paused.charge("inv_1"), async {
+            app.sent(1).await;
+            signal(paused.id(), "STOP");
+            app.age_past_leases().await;
+            let taken_over = successor.charge("inv_1").await;
+            signal(paused.id(), "CONT");
+            taken_over
+        });
+
+        taken_over.assert(201, "", "yes", "not_needed");
+        late.assert(201, "", "yes", "not_needed");
+        assert!(late.is_replay() || late.body == taken_over.body);
+        assert!(paused.stderr().contains("the lease was lost"), "{}", paused.stderr());
+        assert!(paused.is_running());
+        assert_eq!(app.mock.paid("inv_1"), 1);
+        app.check_oracles(&[late, taken_over]).await;
+    }
+
+    async fn a_process_that_was_paused_before_its_call_sends_nothing_once_its_lease_is_over(engine) {
+        let app = TestApp::start(engine).await;
+        let point = HeldPoint::new();
+        let paused = app.service().short_lease().hold_at("after_reserve", &point).start().await;
+        paused.invoice("inv_1").await;
+
+        let (late, ()) = tokio::join!(paused.charge("inv_1"), async {
+            point.reached().await;
+            signal(paused.id(), "STOP");
+            real_time(Duration::from_millis(2_100)).await;
+            point.let_go();
+            signal(paused.id(), "CONT");
+        });
+
+        late.assert(503, "provider_unavailable", "no", "later");
+        assert_eq!(app.sends(), Vec::<String>::new());
+        let reply = paused.charge("inv_1").await;
+        reply.assert(201, "", "yes", "not_needed");
+        app.check_oracles(&[late, reply]).await;
+    }
+
+    async fn a_process_that_was_paused_before_its_call_leaves_the_charge_to_its_successor(engine) {
+        let app = TestApp::start(engine).await;
+        let point = HeldPoint::new();
+        let paused = app.service().short_lease().hold_at("after_reserve", &point).start().await;
+        let successor = app.serve().await;
+        paused.invoice("inv_1").await;
+
+        let (late, taken_over) = tokio::join!(paused.charge("inv_1"), async {
+            point.reached().await;
+            signal(paused.id(), "STOP");
+            real_time(Duration::from_millis(2_100)).await;
+            let taken_over = successor.charge("inv_1").await;
+            point.let_go();
+            signal(paused.id(), "CONT");
+            taken_over
+        });
+
+        taken_over.assert(201, "", "yes", "not_needed");
+        late.assert(201, "", "yes", "not_needed");
+        assert!(late.is_replay());
+        assert_eq!(app.sends(), ["charge:inv_1"]);
+        app.check_oracles(&[late, taken_over]).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs PostgreSQL: make test"]
+async fn postgres_leases_follow_the_databases_clock_and_no_processs_own() {
+    let app = TestApp::start(Engine::Postgres).await;
+    // The schema must be there before its clock can be replaced.
+    drop(app.serve().await);
+    shift_clock(&app, -5).await;
+    let mut dying = app
+        .service()
+        .set("CHARGEONCE_CRASH_AT", "after_reserve")
+        .start()
+        .await;
+    dying.invoice("inv_1").await;
+    assert!(dying.try_charge("inv_1").await.is_none());
+    assert_eq!(dying.ended().await.signal(), Some(6));
+    let lease_hours = "SELECT round((lease_expires_at_ms - extract(epoch FROM clock_timestamp()) * 1000) / 3600000)::BIGINT \
+        AS value FROM idempotency_keys";
+    assert_eq!(app.database.number(lease_hours).await, -5);
+
+    // By every process's clock the lease was over hours ago; by the database's it has just begun.
+    let service = app.serve().await;
+    let busy = service.charge("inv_1").await;
+    busy.assert(409, "charge_in_progress", "unknown", "later");
+    shift_clock(&app, -4).await;
+    let taken_over = service.charge("inv_1").await;
+
+    taken_over.assert(201, "", "yes", "not_needed");
+    assert_eq!(app.sends(), ["charge:inv_1"]);
+    app.check_oracles(&[busy, taken_over]).await;
+}
+
+/// Sets the database's clock so many hours from the true time.
+async fn shift_clock(app: &TestApp, hours: i64) {
+    let offset_ms = hours * 3_600_000;
+    app.database
+        .execute(&format!(
+            "CREATE OR REPLACE FUNCTION clock_ms(offset_ms BIGINT) RETURNS BIGINT LANGUAGE sql VOLATILE AS $$ \
+             SELECT (extract(epoch FROM clock_timestamp()) * 1000)::BIGINT + offset_ms + ({offset_ms}) $$"
+        ))
+        .await;
+}

@@ -1,0 +1,110 @@
+//! The start: what stops it, what it says, and what never shows.
+
+use serde_json::json;
+
+use crate::support::{Engine, TestApp};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bad_setting_stops_the_start_and_is_named() {
+    let app = TestApp::start(Engine::Sqlite).await;
+    #[rustfmt::skip]
+    let table = [
+        ("HOST", "0.0.0.0"),
+        ("PORT", "http"),
+        ("DATABASE_URL", "mysql://x"),
+        ("PAYMENT_PROVIDER", "paypal"),
+        ("STRIPE_SECRET_KEY", ""),
+        ("PROVIDER_KEY_WINDOW", "24h"),
+        ("RESERVATION_TTL", "6h"),
+        ("LOG_FORMAT", "xml"),
+    ];
+    for (name, value) in table {
+        let mut refused = app.service().set(name, value).spawn();
+        let status = refused.ended().await;
+        assert!(!status.success(), "{name}={value}");
+        refused.written_to_stderr(&format!("{name}:")).await;
+        assert!(!refused.stdout().contains("listens"), "{name}={value}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_that_cannot_be_reached_stops_the_start_and_no_password_shows() {
+    let app = TestApp::start(Engine::Sqlite).await;
+    let urls = [
+        "postgres://me:hunter2@127.0.0.1:1/billing",
+        "postgres://me:hunter2@127.0.0.1:1/billing?sslmode=nonsense",
+        "postgres://me:hunter2@127.0.0.1:port/billing",
+        "sqlite:///nowhere/at/all/billing.db",
+    ];
+    for url in urls {
+        let mut refused = app
+            .service()
+            .set("DATABASE_URL", url)
+            .set("RUST_LOG", "trace")
+            .spawn();
+        let status = refused.ended().await;
+        assert!(!status.success(), "{url}");
+        refused.written_to_stderr("chargeonce cannot go on:").await;
+        let said = format!("{}{}", refused.stdout(), refused.stderr());
+        assert!(!said.contains("hunter2"), "{said}");
+    }
+}
+
+on_both_stores! {
+    async fn the_first_lines_tell_a_newcomer_where_everything_is(engine) {
+        let app = TestApp::start(engine).await;
+        let mut service = app.service().set("STRIPE_SECRET_KEY", "sk_test_topsecret").start().await;
+        let url = service.url.clone();
+
+        let provider = service.announced("  provider  ").await;
+        assert_eq!(provider, format!("stripe at {}", app.mock.url()));
+        let store = service.announced("  store     ").await;
+        let name = if engine == Engine::Sqlite { "SQLite" } else { "PostgreSQL" };
+        assert!(store.starts_with(name), "{store}");
+        for path in ["v1/invoices", "v1/charges"] {
+            let command = service.announced(&format!("  curl -s {url}/{path}").replace("-s", if path == "v1/charges" { "-is" } else { "-s" })).await;
+            assert!(command.contains("-d '{"), "{command}");
+        }
+        assert!(!service.stdout().contains("topsecret"));
+    }
+
+    async fn no_secret_and_no_content_shows_in_the_logs_however_loud_they_are(engine) {
+        let app = TestApp::start(engine).await;
+        // The test server trusts everybody, so that any password may stand in the URL.
+        let url = app.database.url.replacen("postgres@", "postgres:hunter2@", 1);
+        for (level, format) in [("trace", "json"), ("debug", "pretty"), ("trace", "pretty")] {
+            let service = app
+                .service()
+                .set("DATABASE_URL", &url)
+                .set("STRIPE_SECRET_KEY", "sk_test_topsecret")
+                .set("RUST_LOG", level)
+                .set("LOG_FORMAT", format)
+                .start()
+                .await;
+            let id = format!("inv_{level}_{format}");
+            let invoice = json!({
+                "id": id, "customerId": "cus_1", "amountCents": 1250, "currency": "usd",
+                "description": "for jane@example.org", "metadata": {"note": "a-private-note"},
+                "paymentMethodId": "pm_card_visa_chargeDeclined"
+            });
+            let mut seen = Vec::new();
+            seen.push(service.post("/v1/invoices", &invoice).await);
+            seen.push(service.charge(&id).await);
+            seen.push(service.post("/v1/invoices", &json!({"description": "for jane@example.org", "customerId": 7})).await);
+            seen.push(service.get("/v1/invoices?customerId=jane@example.org").await);
+            assert_eq!(seen[1].status, 402);
+
+            let said = format!("{}{}", service.stdout(), service.stderr());
+            assert!(said.contains("charge"), "the log says something");
+            for secret in ["topsecret", "hunter2", "jane@example.org", "jane%40example.org", "a-private-note", "amountCents\\\":1250"] {
+                let line = said.lines().find(|line| line.contains(secret));
+                assert_eq!(line, None, "{level} {format}: {secret}");
+            }
+            if format == "json" {
+                for line in service.stderr().lines() {
+                    assert!(serde_json::from_str::<serde_json::Value>(line).is_ok(), "{line}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! The harness: the built binary as processes of the operating system, each test with its own database and its own
+//! stand-in for Stripe. What a process is and what must hold after each test is shared with the tests over HTTP.
+
+#[macro_use]
+#[path = "../../api/support/stores.rs"]
+mod stores;
+
+#[path = "../../api/support/database.rs"]
+mod database;
+#[path = "../../api/support/oracles.rs"]
+mod oracles;
+#[path = "../../api/support/reply.rs"]
+mod reply;
+
+mod app;
+mod postgres_server;
+mod process;
+mod provider;
+mod service;
+mod session;
+
+pub use app::TestApp;
+pub use chargeonce::storage::Engine;
+pub use database::TestDatabase;
+pub use postgres_server::PostgresServer;
+pub use process::{Process, real_time, signal};
+pub use provider::Provider;
+pub use reply::Reply;
+pub use service::{HeldPoint, Service, reset};
+pub use session::Session;
+
+use std::time::{Duration, Instant};
+
+/// Asks again and again until there is an answer, within a bound that only a fault exceeds.
+pub async fn eventually<T>(what: &str, mut probe: impl AsyncFnMut() -> Option<T>) -> T {
+    let begun = Instant::now();
+    loop {
+        if let Some(found) = probe().await {
+            return found;
+        }
+        assert!(
+            begun.elapsed() < Duration::from_secs(30),
+            "it did not happen: {what}"
+        );
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}

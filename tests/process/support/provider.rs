@@ -1,0 +1,119 @@
+//! The stand-in for Stripe as a process of its own, so that it keeps its books whatever happens to the service.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use chargeonce::payments::mock::Ledger;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::process::{Limits, Process};
+
+/// A request that the provider has seen.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SeenRequest {
+    pub method: String,
+    pub path: String,
+    pub idempotency_key: Option<String>,
+    #[serde(deserialize_with = "bytes")]
+    pub body: Vec<u8>,
+}
+
+fn bytes<'de, D: serde::Deserializer<'de>>(text: D) -> Result<Vec<u8>, D::Error> {
+    String::deserialize(text).map(String::into_bytes)
+}
+
+/// A running `chargeonce mock-stripe`.
+pub struct Provider {
+    _process: Process,
+    address: String,
+}
+
+impl Provider {
+    pub async fn start() -> Self {
+        let mut process = Process::start(&["mock-stripe", "--port", "0"], &[], Limits::default());
+        let url = process.announced("mock-stripe listens on ").await;
+        Self {
+            _process: process,
+            address: url.strip_prefix("http://").unwrap().to_owned(),
+        }
+    }
+
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    pub fn ledger(&self) -> Ledger {
+        serde_json::from_value(self.call("GET", "/_mock/ledger", "")).unwrap()
+    }
+
+    pub fn requests(&self) -> Vec<SeenRequest> {
+        let mut answer = self.call("GET", "/_mock/requests", "");
+        serde_json::from_value(answer["requests"].take()).unwrap()
+    }
+
+    /// How many payments of an invoice took money.
+    pub fn paid(&self, invoice_id: &str) -> usize {
+        self.ledger().succeeded(invoice_id).len()
+    }
+
+    /// The next POST with this key, so many times, meets a fault.
+    pub fn fault(&self, key: &str, fault: &str, times: u32) {
+        let rule = json!({"key": key, "fault": fault, "times": times});
+        self.call("POST", "/_mock/faults", &rule.to_string());
+    }
+
+    pub fn advance_clock(&self, by: Duration) {
+        let by = json!({"advanceSeconds": by.as_secs()});
+        self.call("POST", "/_mock/clock", &by.to_string());
+    }
+
+    /// How long every POST takes before it is executed.
+    pub fn set_latency(&self, latency: Duration) {
+        let latency = json!({"ms": latency.as_millis()});
+        self.call("POST", "/_mock/latency", &latency.to_string());
+    }
+
+    /// Makes a payment that nobody has confirmed, as a half finished send of an earlier time would have left it.
+    pub fn unfinished_payment(&self, invoice_id: &str, installation_id: &str) {
+        let body = format!(
+            "amount=1250&currency=usd&customer=cus_1&payment_method=pm_card_visa&metadata[invoice_id]={invoice_id}\
+             &metadata[installation_id]={installation_id}&metadata[charge_key]=charge:{invoice_id}"
+        );
+        self.exchange(
+            "POST",
+            "/v1/payment_intents",
+            &body,
+            "Authorization: Bearer sk_test_123\r\nIdempotency-Key: unfinished\r\n\
+             Content-Type: application/x-www-form-urlencoded\r\n",
+        );
+    }
+
+    fn call(&self, method: &str, path: &str, body: &str) -> Value {
+        self.exchange(method, path, body, "Content-Type: application/json\r\n")
+    }
+
+    /// One exchange on a connection of its own. Blocks: what the provider's books say is asked in synchronous places too.
+    fn exchange(&self, method: &str, path: &str, body: &str, headers: &str) -> Value {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        stream
+            .set_read_timeout(Some(Duration::from_secs(20)))
+            .unwrap();
+        let length = body.len();
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n{headers}Content-Length: {length}\r\n\r\n{body}",
+            self.address
+        );
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        assert!(
+            head.starts_with("HTTP/1.1 200"),
+            "{method} {path}: {answer}"
+        );
+        serde_json::from_str(body).unwrap_or_else(|error| panic!("{error} in {answer}"))
+    }
+}

@@ -1,0 +1,220 @@
+//! A running `chargeonce serve`, spoken to over HTTP.
+
+use std::ops::{Deref, DerefMut};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+
+use super::process::{Limits, Process};
+use super::{Reply, eventually};
+
+/// A service to be started.
+pub struct ServiceBuilder {
+    variables: Vec<(String, String)>,
+    limits: Limits,
+}
+
+impl ServiceBuilder {
+    pub fn new(database_url: &str, provider_url: &str) -> Self {
+        let variables = [
+            ("PORT", "0"),
+            ("DATABASE_URL", database_url),
+            ("PAYMENT_PROVIDER", "stripe"),
+            ("STRIPE_SECRET_KEY", "sk_test_123"),
+            ("STRIPE_API_BASE", provider_url),
+            // The stand-in has no limits that would have to be kept.
+            ("PROVIDER_RATE_LIMIT", "0"),
+            ("PROVIDER_CONCURRENCY", "0"),
+            ("PROVIDER_TIMEOUT", "10s"),
+            ("PROVIDER_MAX_RETRIES", "1"),
+            ("RUST_LOG", "warn,chargeonce=debug"),
+        ];
+        Self {
+            variables: variables
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .to_vec(),
+            limits: Limits::default(),
+        }
+    }
+
+    /// Sets an environment variable.
+    pub fn set(mut self, name: &str, value: &str) -> Self {
+        self.variables.retain(|(known, _)| known != name);
+        self.variables.push((name.into(), value.into()));
+        self
+    }
+
+    /// One send to the provider, at most half a second; then a lease of two seconds is long enough.
+    pub fn short_lease(self) -> Self {
+        self.set("PROVIDER_TIMEOUT", "500ms")
+            .set("PROVIDER_MAX_RETRIES", "0")
+            .set("RESERVATION_TTL", "2s")
+    }
+
+    /// Stops at a step of the charge flow until it is let go.
+    pub fn hold_at(self, step: &str, point: &HeldPoint) -> Self {
+        self.set(
+            "CHARGEONCE_HOLD_AT",
+            &format!("{step}={}", point.path().display()),
+        )
+    }
+
+    pub fn open_files(mut self, count: u32) -> Self {
+        self.limits.open_files = Some(count);
+        self
+    }
+
+    /// Starts the process and leaves it alone.
+    pub fn spawn(self) -> Process {
+        Process::start(&["serve"], &self.variables, self.limits)
+    }
+
+    /// Starts it and waits until it listens.
+    pub async fn start(self) -> Service {
+        let mut process = self.spawn();
+        let url = process.announced("chargeonce listens on ").await;
+        rustls::crypto::ring::default_provider()
+            .install_default()
+            .ok();
+        let client = reqwest::Client::builder()
+            .no_proxy()
+            .timeout(Duration::from_secs(60))
+            .build()
+            .unwrap();
+        Service {
+            process,
+            url,
+            client,
+        }
+    }
+}
+
+/// A point at which a service waits, by a file that exists as long as it shall.
+pub struct HeldPoint(tempfile::TempDir);
+
+impl HeldPoint {
+    pub fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("hold"), "").unwrap();
+        Self(folder)
+    }
+
+    fn path(&self) -> PathBuf {
+        self.0.path().join("hold")
+    }
+
+    /// Waits until a service waits there.
+    pub async fn reached(&self) {
+        let marker = self.0.path().join("hold.reached");
+        eventually("the held point", async || marker.exists().then_some(())).await;
+    }
+
+    pub fn let_go(&self) {
+        std::fs::remove_file(self.path()).unwrap();
+    }
+}
+
+/// A running service.
+pub struct Service {
+    process: Process,
+    pub url: String,
+    client: reqwest::Client,
+}
+
+impl Deref for Service {
+    type Target = Process;
+
+    fn deref(&self) -> &Process {
+        &self.process
+    }
+}
+
+impl DerefMut for Service {
+    fn deref_mut(&mut self) -> &mut Process {
+        &mut self.process
+    }
+}
+
+impl Service {
+    pub async fn get(&self, path: &str) -> Reply {
+        let url = format!("{}{path}", self.url);
+        Reply::read(self.client.get(url).send().await.unwrap()).await
+    }
+
+    /// A POST that has no answer when the process dies.
+    pub async fn try_post(
+        &self,
+        path: &str,
+        body: &Value,
+        wait_seconds: Option<u32>,
+    ) -> Option<Reply> {
+        let mut request = self
+            .client
+            .post(format!("{}{path}", self.url))
+            .header("Content-Type", "application/json")
+            .body(body.to_string());
+        if let Some(seconds) = wait_seconds {
+            request = request.header("Prefer", format!("wait={seconds}"));
+        }
+        match request.send().await {
+            Ok(response) => Some(Reply::read(response).await),
+            Err(_) => None,
+        }
+    }
+
+    pub async fn post(&self, path: &str, body: &Value) -> Reply {
+        self.try_post(path, body, None).await.expect("no answer")
+    }
+
+    /// Creates an open invoice over 12.50 USD.
+    pub async fn invoice(&self, id: &str) {
+        self.invoice_with(id, "pm_card_visa").await;
+    }
+
+    pub async fn invoice_with(&self, id: &str, payment_method_id: &str) {
+        let body = json!({
+            "id": id, "customerId": "cus_1", "amountCents": 1250, "currency": "usd", "paymentMethodId": payment_method_id
+        });
+        let reply = self.post("/v1/invoices", &body).await;
+        assert_eq!(reply.status, 201, "{reply:#?}");
+    }
+
+    pub async fn charge(&self, invoice_id: &str) -> Reply {
+        self.try_charge(invoice_id).await.expect("no answer")
+    }
+
+    pub async fn try_charge(&self, invoice_id: &str) -> Option<Reply> {
+        self.try_post("/v1/charges", &json!({"invoiceId": invoice_id}), None)
+            .await
+    }
+
+    /// Charges, willing to wait for a charge that runs already.
+    pub async fn charge_waiting(&self, invoice_id: &str, seconds: u32) -> Reply {
+        let body = json!({"invoiceId": invoice_id});
+        self.try_post("/v1/charges", &body, Some(seconds))
+            .await
+            .expect("no answer")
+    }
+
+    /// A connection that has sent a charge and does not read the answer.
+    pub async fn charge_unread(&self, invoice_id: &str) -> TcpStream {
+        let address = self.url.strip_prefix("http://").unwrap();
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let body = json!({"invoiceId": invoice_id}).to_string();
+        let request = format!(
+            "POST /v1/charges HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        stream.write_all(request.as_bytes()).await.unwrap();
+        stream
+    }
+}
+
+/// Closes a connection with a TCP reset, which makes the server drop the handler; an orderly close would not.
+pub fn reset(stream: TcpStream) {
+    stream.set_zero_linger().unwrap();
+    drop(stream);
+}
