@@ -1,13 +1,14 @@
 //! The app module: the one list of parts. Picks the adapters, builds the services, mounts the controllers.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix_web::web::{self, Data, PayloadConfig, ServiceConfig};
 
 use crate::charges::service::{ChargesConfig, ChargesService};
 use crate::config::{ProviderSettings, Settings};
 use crate::health::controller::Health;
-use crate::http::json::BODY_BYTES_MAX;
+use crate::http::json::{BODY_BYTES_MAX, BodyTime};
 use crate::idempotency::service::IdempotencyService;
 use crate::invoices::service::InvoicesService;
 use crate::payments::mock::MockStripe;
@@ -30,6 +31,9 @@ pub struct App {
     pub invoices: InvoicesService,
     /// Work that outlives its callers; to be drained at the end.
     pub tasks: Tasks,
+    /// How long a client may take for its headers.
+    pub header_time: Duration,
+    body_time: Duration,
     store: SharedStore,
 }
 
@@ -78,6 +82,8 @@ impl App {
             charges,
             invoices,
             tasks,
+            header_time: settings.request_header_time,
+            body_time: settings.request_body_time,
             store,
         })
     }
@@ -93,6 +99,7 @@ impl App {
             .app_data(Data::new(self.invoices.clone()))
             .app_data(Data::new(health))
             .app_data(PayloadConfig::new(BODY_BYTES_MAX))
+            .app_data(BodyTime(self.body_time))
             .configure(invoices::controller::configure)
             .configure(charges::controller::configure)
             .configure(health::controller::configure)

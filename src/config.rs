@@ -6,6 +6,7 @@ use std::time::Duration;
 use secrecy::SecretString;
 
 use crate::charges::lifecycle::RetryPolicy;
+use crate::http::json::BODY_TIME_DEFAULT;
 use crate::idempotency::reservation::millis;
 use crate::payments::stripe::{LimiterSettings, STRIPE_API_BASE, StripeApi};
 use crate::storage::{Engine, StoreSettings};
@@ -18,6 +19,9 @@ const ATTEMPTS_HARD_MAX: i32 = 15;
 
 /// With the invoice id's 120 characters and the attempt's number, a key stays within the provider's 255.
 const KEY_PREFIX_LENGTH_MAX: usize = 64;
+
+/// How long a client may take for its headers.
+const HEADER_TIME_DEFAULT: Duration = Duration::from_secs(10);
 
 /// Everything that can be set.
 #[derive(Debug, Clone)]
@@ -50,6 +54,10 @@ pub struct Settings {
     pub charge_max_attempts: i32,
     /// After a decline, a repeated call within this time replays it.
     pub retry_cooldown: Duration,
+    /// How long a client may take for the headers of its first request on a connection.
+    pub request_header_time: Duration,
+    /// How long a client may take for a body.
+    pub request_body_time: Duration,
     /// How logs are written.
     pub log_format: LogFormat,
 }
@@ -189,6 +197,8 @@ impl Settings {
             shutdown_grace: reader.duration("SHUTDOWN_GRACE", seconds(90))?,
             charge_max_attempts: reader.number("CHARGE_MAX_ATTEMPTS", 8, 1, ATTEMPTS_HARD_MAX)?,
             retry_cooldown: reader.duration("RETRY_COOLDOWN", Duration::ZERO)?,
+            request_header_time: reader.duration("REQUEST_HEADER_TIME", HEADER_TIME_DEFAULT)?,
+            request_body_time: reader.duration("REQUEST_BODY_TIME", BODY_TIME_DEFAULT)?,
             log_format: reader.choice(
                 "LOG_FORMAT",
                 LogFormat::Pretty,
@@ -217,6 +227,15 @@ impl Settings {
                 "PROVIDER_KEY_PREFIX",
                 "must have at most 64 visible ASCII characters",
             ));
+        }
+        for (name, time) in [
+            ("REQUEST_HEADER_TIME", self.request_header_time),
+            ("REQUEST_BODY_TIME", self.request_body_time),
+        ] {
+            // To actix-web, a limit of nothing means no limit.
+            if time < Duration::from_millis(100) {
+                return Err(wrong(name, "must be at least 100ms"));
+            }
         }
         if self.provider_timeout < Duration::from_millis(100) {
             return Err(wrong("PROVIDER_TIMEOUT", "must be at least 100ms"));

@@ -58,6 +58,8 @@ codes! {
     InvalidIdempotencyKey = "invalid_idempotency_key", 400, "The Idempotency-Key header is not valid";
     /// The request cannot be read as HTTP.
     BadRequest = "bad_request", 400, "The request cannot be read";
+    /// The body arrives too slowly.
+    RequestTimeout = "request_timeout", 408, "The body did not arrive in time";
     /// The body is too large.
     PayloadTooLarge = "payload_too_large", 413, "The body is too large";
     /// The body is not announced as JSON.
@@ -179,6 +181,15 @@ impl Problem {
             customer_charged,
             retry: Retry::Later,
             retry_after_seconds: Some(seconds),
+        })
+    }
+
+    /// Sets the two answers to "now" and what is known about the money.
+    pub fn now(self, customer_charged: CustomerCharged) -> Self {
+        self.outlook(Outlook {
+            customer_charged,
+            retry: Retry::Now,
+            retry_after_seconds: None,
         })
     }
 

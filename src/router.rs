@@ -71,6 +71,6 @@ impl HttpServiceFactory for Methods {
 pub async fn not_found(_request: HttpRequest) -> Result<actix_web::HttpResponse, Problem> {
     Err(Problem::new(
         Code::RouteNotFound,
-        "There is nothing at this path. See the README for the paths of this service.",
+        "There is nothing at this path. Check its spelling; no path ends with a slash.",
     ))
 }

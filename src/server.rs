@@ -14,9 +14,6 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::app::App;
 use crate::http::request_id::trace_request;
 
-/// How long a client may take for its headers.
-const HEADER_TIME: Duration = Duration::from_secs(10);
-
 /// A bound server.
 pub struct BoundServer {
     app: App,
@@ -36,13 +33,14 @@ impl BoundServer {
         let listener = TcpListener::bind((host, port))?;
         let address = listener.local_addr()?;
         let parts = app.clone();
+        let header_time = app.header_time;
         let server = HttpServer::new(move || {
             let parts = parts.clone();
             ActixApp::new()
                 .wrap(from_fn(trace_request))
                 .configure(move |routes| parts.configure(routes))
         })
-        .client_request_timeout(HEADER_TIME)
+        .client_request_timeout(header_time)
         .shutdown_timeout(grace.as_secs().max(1))
         .disable_signals()
         .listen(listener)?

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::time::Duration;
 
 use actix_web::dev::Payload;
 use actix_web::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
@@ -10,11 +11,17 @@ use actix_web::{FromRequest, HttpRequest};
 use serde::de::DeserializeOwned;
 use serde_json::error::Category;
 
+use super::explain::{Explanation, explain};
+use crate::charges::model::CustomerCharged;
 use crate::error::{Code, Problem};
 
 /// The largest body that is read, in bytes. The largest one that makes sense (an invoice with all its metadata) is a
 /// third of it.
 pub const BODY_BYTES_MAX: usize = 64 * 1024;
+
+/// How long a client may take for its body where nothing else is set. A body that fits needs a fraction of it on any
+/// line; a client that sends a byte a second must not hold its place for ever.
+pub const BODY_TIME_DEFAULT: Duration = Duration::from_secs(20);
 
 /// A request body in JSON.
 #[derive(Debug)]
@@ -26,21 +33,42 @@ impl<T: DeserializeOwned + 'static> FromRequest for Json<T> {
 
     fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
         let announced = check_announcement(request);
-        let body = Bytes::from_request(request, payload);
+        let body = read(request, payload);
         Box::pin(async move {
             announced?;
-            let body = body.await.map_err(|error| {
-                if error.as_response_error().status_code() == 413 {
-                    too_large()
-                } else {
-                    Problem::new(
-                        Code::BadRequest,
-                        "The body could not be read to its end. Send the request again.",
-                    )
-                }
-            })?;
-            parse(&body).map(Self)
+            parse(&body.await?).map(Self)
         })
+    }
+}
+
+/// How long a client may take for its body, from the end of its headers on. In the app's data.
+#[derive(Debug, Clone, Copy)]
+pub struct BodyTime(pub Duration);
+
+/// Reads the body's bytes, within the limits of size and time.
+pub fn read(
+    request: &HttpRequest,
+    payload: &mut Payload,
+) -> impl Future<Output = Result<Bytes, Problem>> + use<> {
+    let limit = request
+        .app_data::<BodyTime>()
+        .map_or(BODY_TIME_DEFAULT, |time| time.0);
+    let body = Bytes::from_request(request, payload);
+    async move {
+        match tokio::time::timeout(limit, body).await {
+            Ok(Ok(body)) => Ok(body),
+            Ok(Err(error)) if error.as_response_error().status_code() == 413 => Err(too_large()),
+            Ok(Err(_)) => Err(Problem::new(
+                Code::BadRequest,
+                "The body could not be read to its end, so nothing was done. Send the request again.",
+            )
+            .now(CustomerCharged::No)),
+            Err(_) => Err(Problem::new(
+                Code::RequestTimeout,
+                "The body did not arrive in time, so nothing was done. Send the request again, all of it at once.",
+            )
+            .now(CustomerCharged::No)),
+        }
     }
 }
 
@@ -49,33 +77,43 @@ fn too_large() -> Problem {
         Code::PayloadTooLarge,
         format!("The body is larger than {BODY_BYTES_MAX} bytes. Send a smaller one."),
     )
+    .field("body")
 }
 
 fn check_announcement(request: &HttpRequest) -> Result<(), Problem> {
-    let text = |name| {
+    let all = |name| {
         request
             .headers()
-            .get(name)
+            .get_all(name)
             .map(|value| value.to_str().unwrap_or("?").trim().to_ascii_lowercase())
+            .collect::<Vec<_>>()
     };
     let refuse = |field: &str| {
         Err(Problem::new(
             Code::UnsupportedMediaType,
-            "The body must be JSON in UTF-8. Send it with the header Content-Type: application/json.",
+            "The body must be JSON in UTF-8, not compressed. Send it with the header Content-Type: application/json.",
         )
         .field(field))
     };
-    let is_json = text(CONTENT_TYPE).is_some_and(|value| {
-        let mut parts = value.split(';').map(str::trim);
-        parts.next() == Some("application/json")
-            && parts.all(|parameter| matches!(parameter, "charset=utf-8" | "charset=\"utf-8\""))
-    });
+    // Two announcements may be read differently by whatever stands before this service.
+    let is_json = match all(CONTENT_TYPE).as_slice() {
+        [value] => {
+            let mut parts = value.split(';').map(str::trim);
+            parts.next() == Some("application/json")
+                && parts.all(|parameter| matches!(parameter, "charset=utf-8" | "charset=\"utf-8\""))
+        }
+        _ => false,
+    };
     if !is_json {
         return refuse("Content-Type");
     }
-    match text(CONTENT_ENCODING).as_deref() {
-        None | Some("identity") => Ok(()),
-        Some(_) => refuse("Content-Encoding"),
+    if all(CONTENT_ENCODING)
+        .iter()
+        .all(|value| value == "identity")
+    {
+        Ok(())
+    } else {
+        refuse("Content-Encoding")
     }
 }
 
@@ -83,6 +121,10 @@ fn check_announcement(request: &HttpRequest) -> Result<(), Problem> {
 fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
     // A struct could be read from an array, too; the API has objects only.
     let first = body.iter().find(|byte| !byte.is_ascii_whitespace());
+    if first.is_none() {
+        let detail = "The body is empty. Send a JSON object.";
+        return Err(Problem::new(Code::MalformedJson, detail).field("body"));
+    }
     let mut reader = serde_json::Deserializer::from_slice(body);
     let value = serde_path_to_error::deserialize::<_, T>(&mut reader).map_err(|error| {
         let path = error.path().to_string();
@@ -103,37 +145,18 @@ fn problem(path: &str, error: &serde_json::Error) -> Problem {
         Category::Syntax | Category::Eof | Category::Io => Problem::new(
             Code::MalformedJson,
             format!(
-                "The body is not valid JSON (line {}, column {}). Send a JSON object.",
+                "The body is not valid JSON (line {}, column {}). Send one JSON object in UTF-8 and nothing after it.",
                 error.line(),
                 error.column()
             ),
         )
         .field("body"),
         Category::Data => {
-            let message = printable(&error.to_string());
-            let message = message.split(" at line ").next().unwrap_or_default();
-            let field = match path {
-                "." | "?" => quoted(message).unwrap_or("body"),
-                path => path,
-            };
-            Problem::new(
-                Code::InvalidRequest,
-                format!("{}: {message}.", printable(field)),
-            )
-            .field(printable(field))
+            let message = error.to_string();
+            let position = format!(" at line {} column {}", error.line(), error.column());
+            let message = message.strip_suffix(&position).unwrap_or(&message);
+            let Explanation { field, detail } = explain(path, message);
+            Problem::new(Code::InvalidRequest, detail).field(field)
         }
     }
-}
-
-/// The name that serde puts in backticks when the path does not have it: an unknown, missing or repeated field.
-fn quoted(message: &str) -> Option<&str> {
-    message.split('`').nth(1).filter(|name| !name.is_empty())
-}
-
-/// What a caller sent, fit to be sent back: short and without control characters.
-fn printable(text: &str) -> String {
-    text.chars()
-        .filter(|character| !character.is_control())
-        .take(200)
-        .collect()
 }

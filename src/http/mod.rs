@@ -1,4 +1,5 @@
 //! What every controller shares of HTTP: reading a JSON body or a query, headers, request ids. No business rules.
+pub mod explain;
 pub mod headers;
 pub mod json;
 pub mod query;

@@ -3,11 +3,13 @@
 use std::future::{Ready, ready};
 
 use actix_web::dev::Payload;
+use actix_web::error::QueryPayloadError as WebQueryError;
 use actix_web::{FromRequest, HttpRequest, web};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::de::DeserializeOwned;
 
+use super::explain::{Explanation, explain};
 use crate::error::{Code, Problem};
 
 /// Rows on a page where the caller does not say, and at most.
@@ -25,11 +27,26 @@ impl<T: DeserializeOwned> FromRequest for Query<T> {
 
     fn from_request(request: &HttpRequest, _payload: &mut Payload) -> Self::Future {
         let parsed = web::Query::<T>::from_query(request.query_string());
-        ready(parsed.map(|query| Self(query.into_inner())).map_err(|error| {
-            let message = error.to_string();
-            let name = message.split('`').nth(1).unwrap_or("query").chars().take(60).collect::<String>();
-            invalid(&name, "The query has an unknown, repeated or unreadable parameter. Remove or correct it.")
-        }))
+        ready(
+            parsed
+                .map(|query| Self(query.into_inner()))
+                .map_err(|error| {
+                    let WebQueryError::Deserialize(error) = &error else {
+                        return invalid("query", "The query cannot be read. Correct it.");
+                    };
+                    let Explanation { field, detail } = explain("?", &error.to_string());
+                    if field == "body" {
+                        invalid(
+                            "query",
+                            "The query has a parameter that this path does not know. Leave it out.",
+                        )
+                    } else {
+                        let detail =
+                            detail.replace("field of this request", "parameter of this path");
+                        invalid(&field, &detail.replace("fields are", "parameters are"))
+                    }
+                }),
+        )
     }
 }
 

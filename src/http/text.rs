@@ -55,6 +55,11 @@ pub fn provider_id(field: &str, id: &str) -> Result<(), Problem> {
     .field(field))
 }
 
+/// True for text of such a length (in characters) without control characters.
+pub fn is_free_text(text: &str, length_min: usize, length_max: usize) -> bool {
+    (length_min..=length_max).contains(&text.chars().count()) && !text.chars().any(char::is_control)
+}
+
 /// Free text without control characters, or the problem with it.
 pub fn free_text(
     field: &str,
@@ -62,8 +67,7 @@ pub fn free_text(
     length_min: usize,
     length_max: usize,
 ) -> Result<(), Problem> {
-    let length = text.chars().count();
-    if (length_min..=length_max).contains(&length) && !text.chars().any(char::is_control) {
+    if is_free_text(text, length_min, length_max) {
         return Ok(());
     }
     Err(Problem::new(

@@ -1,7 +1,9 @@
 //! The invoice on the wire.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
+use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::model::Invoice;
@@ -38,7 +40,11 @@ pub struct CreateInvoice {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub payment_method_id: Option<String>,
     /// The caller's own pairs.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "pairs",
+        skip_serializing_if = "BTreeMap::is_empty"
+    )]
     pub metadata: BTreeMap<String, String>,
 }
 
@@ -60,16 +66,57 @@ impl CreateInvoice {
         if let Some(payment_method_id) = &self.payment_method_id {
             text::provider_id("paymentMethodId", payment_method_id)?;
         }
-        if self.metadata.len() > METADATA_PAIRS_MAX {
-            let detail = format!("metadata may hold {METADATA_PAIRS_MAX} pairs at most.");
-            return Err(Problem::new(Code::InvalidRequest, detail).field("metadata"));
-        }
-        for (name, value) in &self.metadata {
-            text::free_text("metadata", name, 1, METADATA_NAME_LENGTH_MAX)?;
-            text::free_text("metadata", value, 0, METADATA_VALUE_LENGTH_MAX)?;
-        }
+        check_metadata(&self.metadata)?;
         Ok(money)
     }
+}
+
+fn check_metadata(metadata: &BTreeMap<String, String>) -> Result<(), Problem> {
+    let wrong = |detail| Err(Problem::new(Code::InvalidRequest, detail).field("metadata"));
+    if metadata.len() > METADATA_PAIRS_MAX {
+        return wrong(format!(
+            "metadata may hold {METADATA_PAIRS_MAX} pairs at most."
+        ));
+    }
+    for (name, value) in metadata {
+        // Stripe reads square brackets in a name as nesting.
+        if !text::is_free_text(name, 1, METADATA_NAME_LENGTH_MAX) || name.contains(['[', ']']) {
+            return wrong(format!(
+                "A name in metadata must have 1 to {METADATA_NAME_LENGTH_MAX} characters, no control characters and no square brackets."
+            ));
+        }
+        if !text::is_free_text(value, 0, METADATA_VALUE_LENGTH_MAX) {
+            return wrong(format!(
+                "A value in metadata must have at most {METADATA_VALUE_LENGTH_MAX} characters and no control characters."
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Pairs of text, each name once: of two values under one name, one would be lost without a word.
+fn pairs<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, String>, D::Error> {
+    struct Pairs;
+
+    impl<'de> Visitor<'de> for Pairs {
+        type Value = BTreeMap<String, String>;
+
+        fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+            formatter.write_str("a map")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+            let mut pairs = BTreeMap::new();
+            while let Some((name, value)) = map.next_entry()? {
+                if pairs.insert(name, value).is_some() {
+                    return Err(A::Error::custom("duplicate field `metadata`"));
+                }
+            }
+            Ok(pairs)
+        }
+    }
+
+    deserializer.deserialize_map(Pairs)
 }
 
 /// `PATCH /v1/invoices/{id}`.
