@@ -5,15 +5,17 @@
     reason = "the command line talks to people"
 )]
 
-use std::net::{IpAddr, TcpListener};
+mod mock_command;
+
 use std::process::ExitCode;
 
 use chargeonce::app::App;
 use chargeonce::config::{ProviderSettings, Settings};
-use chargeonce::payments::mock::{self, MockStripe};
 use chargeonce::server::BoundServer;
 use chargeonce::{storage, telemetry};
 use clap::{Parser, Subcommand};
+
+use mock_command::MockCommand;
 
 /// A billing backend that charges an invoice exactly once. Configured by environment variables; see .env.example.
 #[derive(Parser)]
@@ -29,15 +31,7 @@ enum Command {
     Serve,
     /// Bring the database's schema up to date and stop.
     Migrate,
-    /// Serve a stateful stand-in for Stripe, for tests.
-    MockStripe {
-        /// Where to listen; keep it on loopback.
-        #[arg(long, default_value = "127.0.0.1")]
-        host: IpAddr,
-        /// 0 takes a free port.
-        #[arg(long, default_value_t = 12111)]
-        port: u16,
-    },
+    MockStripe(MockCommand),
 }
 
 fn main() -> ExitCode {
@@ -61,7 +55,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().command.unwrap_or(Command::Serve) {
         Command::Serve => runtime.block_on(serve()),
         Command::Migrate => runtime.block_on(migrate()),
-        Command::MockStripe { host, port } => runtime.block_on(mock_stripe(host, port)),
+        Command::MockStripe(command) => runtime.block_on(mock_stripe(command)),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -110,16 +104,7 @@ async fn migrate() -> Outcome {
     Ok(())
 }
 
-async fn mock_stripe(host: IpAddr, port: u16) -> Outcome {
+async fn mock_stripe(command: MockCommand) -> Outcome {
     telemetry::start(chargeonce::config::LogFormat::Pretty);
-    let listener = TcpListener::bind((host, port))?;
-    println!("mock-stripe listens on http://{}", listener.local_addr()?);
-    let server = mock::serve(MockStripe::new(), listener)?;
-    let handle = server.handle();
-    tokio::spawn(async move {
-        if tokio::signal::ctrl_c().await.is_ok() {
-            handle.stop(false).await;
-        }
-    });
-    Ok(server.await?)
+    command.run().await
 }

@@ -8,12 +8,15 @@ use std::time::Duration;
 use chrono::Utc;
 
 use super::answer::{check_api_key, respond, stored_error, to_bytes};
+use super::chaos::Chaos;
+use super::delivery::Carrier;
 use super::errors::ApiError;
 use super::fault::{Fault, FaultQueue, FaultRule};
 use super::idempotency::{Fingerprint, KeyStore, StoredAnswer, Verdict};
 use super::ledger::{Books, Context, Twist, new_id};
 use super::message::{MockRequest, MockResponse, RecordedRequest};
 use super::router;
+use super::webhooks::Webhooks;
 
 /// The longest `Idempotency-Key`, in characters (Stripe docs, Idempotent requests).
 const KEY_CHARACTERS_MAX: usize = 255;
@@ -31,6 +34,12 @@ pub(super) struct State {
     pub(super) keys: KeyStore,
     /// The faults to come.
     pub(super) faults: FaultQueue,
+    /// The faults that strike by chance.
+    pub(super) chaos: Option<Chaos>,
+    /// Where events go, and what was delivered.
+    pub(super) webhooks: Webhooks,
+    /// Who carries them; a reset leaves it be.
+    pub(super) carrier: Option<Carrier>,
     /// What every POST waits before it executes.
     pub(super) latency: Duration,
     /// What was added to the system's clock.
@@ -110,9 +119,7 @@ impl State {
         if let Err(error) = check_api_key(&arrival.request) {
             return (answer_error(&arrival, &error), None, false);
         }
-        let Some(key) = arrival.key.clone() else {
-            return (self.execute_after(arrival, Duration::ZERO), None, false);
-        };
+        let key = arrival.key.clone().unwrap_or_default();
         if key.chars().count() > KEY_CHARACTERS_MAX {
             let message = format!("Idempotency keys have at most {KEY_CHARACTERS_MAX} characters.");
             return (
@@ -121,7 +128,7 @@ impl State {
                 false,
             );
         }
-        arrival.fault = self.faults.take(&key);
+        arrival.fault = self.take_fault(&arrival);
         let fault = arrival.fault.as_ref().map(|rule| rule.fault);
         if let Some(step) = arrival
             .fault
@@ -134,6 +141,9 @@ impl State {
             Some(rule) if rule.fault == Fault::Delay => Duration::from_millis(rule.delay_ms),
             Some(_) | None => Duration::ZERO,
         };
+        if arrival.key.is_none() {
+            return (self.execute_after(arrival, delay), fault, false);
+        }
         let endpoint = format!("{}?{}", arrival.request.path, arrival.request.query);
         let fingerprint = Fingerprint {
             endpoint,
@@ -169,6 +179,21 @@ impl State {
             fault,
             replayed,
         )
+    }
+
+    /// The fault for a POST: a scripted one if its key has one, else perhaps one by chance. Chance strikes POSTs without
+    /// a key too, and never a replay.
+    fn take_fault(&mut self, arrival: &Arrival) -> Option<FaultRule> {
+        let scripted = arrival.key.as_deref().and_then(|key| self.faults.take(key));
+        if scripted.is_some() || arrival.request.method != "POST" {
+            return scripted;
+        }
+        let now_ms = self.now_ms();
+        let key = arrival.key.as_deref();
+        if key.is_some_and(|key| self.keys.knows(key, now_ms)) {
+            return None;
+        }
+        self.chaos.as_mut()?.strike()
     }
 
     fn record(&mut self, arrival: Arrival, fault: Option<Fault>, replayed: bool) {

@@ -62,26 +62,8 @@ pub(super) fn run(
             intent.amount += 1;
         }
     }
-    let manual = intents::find(books, id)?.manual_capture;
     match course {
-        Course::Paid => {
-            charge(
-                books,
-                context,
-                id,
-                &instrument,
-                ChargeState::Succeeded { captured: !manual },
-            )?;
-            let (status, event) = if manual {
-                (
-                    Status::RequiresCapture,
-                    "payment_intent.amount_capturable_updated",
-                )
-            } else {
-                (Status::Succeeded, "payment_intent.succeeded")
-            };
-            move_to(books, context, id, status, event)
-        }
+        Course::Paid => pay(books, context, id, &instrument),
         Course::Pending => {
             charge(books, context, id, &instrument, ChargeState::Pending)?;
             move_to(
@@ -107,10 +89,38 @@ pub(super) fn run(
                 &instrument,
                 ChargeState::Failed(decline),
             )?;
-            Err(fail(books, context, id, decline, Some(charge_id))?)
+            let error = ApiError::declined(&decline);
+            Err(fail(books, context, id, error, Some(charge_id))?)
         }
-        Course::RefusedUncharged(decline) => Err(fail(books, context, id, decline, None)?),
+        Course::RefusedUncharged(decline) => Err(fail(
+            books,
+            context,
+            id,
+            ApiError::declined(&decline),
+            None,
+        )?),
     }
+}
+
+/// Takes the money, or places the hold.
+fn pay(
+    books: &mut Books,
+    context: &Context,
+    id: &str,
+    instrument: &Instrument,
+) -> Result<Value, ApiError> {
+    let manual = intents::find(books, id)?.manual_capture;
+    let state = ChargeState::Succeeded { captured: !manual };
+    charge(books, context, id, instrument, state)?;
+    let (status, event) = if manual {
+        (
+            Status::RequiresCapture,
+            "payment_intent.amount_capturable_updated",
+        )
+    } else {
+        (Status::Succeeded, "payment_intent.succeeded")
+    };
+    move_to(books, context, id, status, event)
 }
 
 fn course(twist: Twist, verdict: Verdict, terms: Terms) -> Course {
@@ -151,6 +161,7 @@ fn charge(
         id: new_id("ch"),
         created_ms: context.now_ms,
         amount: intent.amount,
+        partial_capture: None,
         amount_refunded: 0,
         currency: intent.currency.clone(),
         customer: intent.customer.clone(),
@@ -164,6 +175,9 @@ fn charge(
     let (id, object) = (charge.id.clone(), charge.render());
     emit(books, context, event_name(state), object);
     books.charges.add(charge);
+    if !matches!(state, ChargeState::Failed(_)) {
+        payment_methods::use_up(books, &instrument.id);
+    }
     if let Some(intent) = books.intents.get_mut(intent_id) {
         intent.latest_charge = Some(id.clone());
     }
@@ -190,10 +204,9 @@ fn fail(
     books: &mut Books,
     context: &Context,
     id: &str,
-    decline: Decline,
+    mut error: ApiError,
     charge_id: Option<String>,
 ) -> Result<ApiError, ApiError> {
-    let mut error = ApiError::declined(&decline);
     if let Some(charge_id) = charge_id {
         error = error.with("charge", charge_id.into());
     }
@@ -255,8 +268,27 @@ pub(super) fn settle(
         )
         .is_ok()
     } else {
-        fail(books, context, payment_id, GENERIC, Some(id)).is_ok()
+        let error = ApiError::declined(&GENERIC);
+        fail(books, context, payment_id, error, Some(id)).is_ok()
     };
     debug_assert!(moved);
     true
+}
+
+/// The customer's answer to an authentication; `false` if none was asked for.
+pub(super) fn authenticate(books: &mut Books, context: &Context, id: &str, success: bool) -> bool {
+    let intent = books.intents.get(id);
+    let Some(intent) = intent.filter(|intent| intent.status == Status::RequiresAction) else {
+        return false;
+    };
+    let Some(instrument) = payment_methods::of_intent(books, intent) else {
+        return false;
+    };
+    if success {
+        return pay(books, context, id, &instrument).is_ok();
+    }
+    let message = "The provided PaymentMethod has failed authentication. You can provide payment_method_data or a new \
+                   PaymentMethod to attempt to fulfill this PaymentIntent again.";
+    let error = ApiError::refused(message).code("payment_intent_authentication_failure");
+    fail(books, context, id, error, None).is_ok()
 }

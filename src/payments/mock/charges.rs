@@ -55,6 +55,8 @@ pub(super) struct Charge {
     pub(super) created_ms: i64,
     /// In minor units.
     pub(super) amount: i64,
+    /// What was captured, if less than all of it; the rest was released.
+    pub(super) partial_capture: Option<i64>,
     /// What of it was given back, in minor units.
     pub(super) amount_refunded: i64,
     /// In lower case.
@@ -99,6 +101,15 @@ impl Charge {
         matches!(self.state, ChargeState::Succeeded { captured: true })
     }
 
+    /// The money that was taken, in minor units.
+    pub(super) fn amount_captured(&self) -> i64 {
+        if self.captured() {
+            self.partial_capture.unwrap_or(self.amount)
+        } else {
+            0
+        }
+    }
+
     fn decline(&self) -> Option<Decline> {
         match self.state {
             ChargeState::Failed(decline) => Some(decline),
@@ -137,7 +148,7 @@ impl Charge {
             "id": self.id,
             "object": "charge",
             "amount": self.amount,
-            "amount_captured": if self.captured() { self.amount } else { 0 },
+            "amount_captured": self.amount_captured(),
             "amount_refunded": self.amount_refunded,
             "balance_transaction": self.captured().then(|| self.id.replacen("ch_", "txn_", 1)),
             "billing_details": { "address": null, "email": null, "name": null, "phone": null },
@@ -159,7 +170,7 @@ impl Charge {
             "payment_method": self.instrument.id,
             "payment_method_details": { "card": payment_methods::card(self.instrument.scenario), "type": "card" },
             "receipt_email": null,
-            "refunded": self.captured() && self.amount_refunded == self.amount,
+            "refunded": self.captured() && self.amount_refunded == self.amount_captured(),
             "source": if self.payment_intent.is_some() { Value::Null } else { source },
             "status": self.status(),
         })
@@ -223,6 +234,7 @@ pub(super) fn create(
         id: new_id("ch"),
         created_ms: context.now_ms,
         amount,
+        partial_capture: None,
         amount_refunded: 0,
         currency,
         customer: params.string("customer"),

@@ -16,10 +16,14 @@ use tokio::time::sleep;
 
 use super::admission::{State, Step};
 use super::attempt;
+use super::chaos::{Chaos, ChaosPlan};
 use super::customers;
+use super::delivery::{self, Carrier, WebhookSink};
 use super::fault::{Fault, FaultRule};
 use super::ledger::{Context, Ledger, Twist};
 use super::message::{MockReply, MockRequest, MockResponse, RecordedRequest};
+use super::refunds;
+use super::webhooks::{Delivery, RetryPolicy, WebhookEndpoint, WebhookFaultRule};
 
 /// The stand-in for Stripe. A handle: clones share one state.
 #[derive(Debug, Clone, Default)]
@@ -38,7 +42,7 @@ impl MockStripe {
     ///
     /// Dropping the future is what a caller does that hangs up: whatever had arrived is still executed.
     pub async fn handle(&self, request: MockRequest) -> MockReply {
-        let step = self.lock().arrive(request);
+        let step = with_events(&self.state, |state| state.arrive(request));
         match step {
             Step::Answer {
                 answer,
@@ -56,7 +60,7 @@ impl MockStripe {
                 let (state, fault) = (Arc::clone(&self.state), arrival.fault.clone());
                 let execution = tokio::spawn(async move {
                     sleep(wait).await;
-                    lock(&state).execute(&arrival)
+                    with_events(&state, |state| state.execute(&arrival))
                 });
                 match execution.await {
                     Ok(Some(answer)) => deliver(answer, fault).await,
@@ -98,16 +102,84 @@ impl MockStripe {
         self.lock().requests.iter().cloned().collect()
     }
 
-    /// Gives the late verdict on a PaymentIntent or Charge in `processing`; `false` if there is none of that id.
+    /// Gives the late verdict on a PaymentIntent or Charge in `processing`, or on a refund: a pending one succeeds or
+    /// fails, one that had succeeded can still fail. `false` if there is none of that id to be settled.
     pub fn settle_processing(&self, payment_id: &str, success: bool) -> bool {
+        with_events(&self.state, |state| {
+            let context = unasked(state);
+            attempt::settle(&mut state.books, &context, payment_id, success)
+                || refunds::settle(&mut state.books, &context, payment_id, success)
+        })
+    }
+
+    /// Does what the customer does when asked to authenticate: passes or fails. `false` if no PaymentIntent of that id
+    /// asks for it.
+    pub fn authenticate(&self, payment_id: &str, success: bool) -> bool {
+        with_events(&self.state, |state| {
+            let context = unasked(state);
+            attempt::authenticate(&mut state.books, &context, payment_id, success)
+        })
+    }
+
+    /// Lets faults strike by chance from now on. A rate of 0 stops that and keeps the counts.
+    pub fn set_chaos(&self, plan: ChaosPlan) -> Result<(), String> {
+        plan.check()?;
         let mut state = self.lock();
-        let context = Context {
-            now_ms: state.now_ms(),
-            request_id: None,
-            key: None,
-            twist: Twist::Straight,
-        };
-        attempt::settle(&mut state.books, &context, payment_id, success)
+        match &mut state.chaos {
+            Some(chaos) if plan.rate <= 0.0 => chaos.plan.rate = 0.0,
+            place => *place = Some(Chaos::new(plan)),
+        }
+        Ok(())
+    }
+
+    /// What chance has done so far, if it was ever let in.
+    pub fn chaos(&self) -> Option<Chaos> {
+        self.lock().chaos.clone()
+    }
+
+    /// Lets events out through a sink. Must be called within a tokio runtime, on which the deliveries then run.
+    pub fn deliver_webhooks(&self, sink: Arc<dyn WebhookSink>, policy: RetryPolicy) {
+        let runtime = tokio::runtime::Handle::current();
+        self.lock().carrier = Some(Carrier {
+            sink,
+            policy,
+            runtime,
+        });
+    }
+
+    /// Sends the events that happen from now on to an endpoint, or to nobody.
+    pub fn set_webhook_endpoint(&self, endpoint: Option<WebhookEndpoint>) -> Result<(), String> {
+        let mut state = self.lock();
+        if let Some(endpoint) = &endpoint {
+            let carrier = state.carrier.as_ref();
+            let carrier = carrier.ok_or("This mock has nobody to deliver webhooks.")?;
+            carrier.sink.check(&endpoint.url)?;
+        }
+        state.webhooks.endpoint = endpoint;
+        Ok(())
+    }
+
+    /// Where events go.
+    pub fn webhook_endpoint(&self) -> Option<WebhookEndpoint> {
+        self.lock().webhooks.endpoint.clone()
+    }
+
+    /// Adds a fault rule for deliveries.
+    pub fn add_webhook_fault(&self, rule: WebhookFaultRule) {
+        self.lock().webhooks.add_fault(rule);
+    }
+
+    /// The deliveries of webhooks, oldest first: the last 10,000 of them.
+    pub fn deliveries(&self) -> Vec<Delivery> {
+        self.lock().webhooks.deliveries()
+    }
+
+    /// Delivers an event once more, whatever became of it before; gives the delivery's id, or nothing if there is no
+    /// such event or no endpoint.
+    pub fn redeliver(&self, event_id: &str) -> Option<String> {
+        let mut state = self.lock();
+        state.webhooks.endpoint.as_ref()?;
+        delivery::start_one(&self.state, &mut state, event_id, Duration::ZERO)
     }
 
     /// Makes sure that a customer exists, `cus_missing...` too, and returns it as Stripe's JSON. Its default payment
@@ -122,14 +194,17 @@ impl MockStripe {
         customers::ensure(&mut state.books, id, default_payment_method, now_ms)
     }
 
-    /// Forgets everything: objects, keys, faults, latency, recorded requests and the clock's offset. Calls that still
-    /// wait are cut and execute nothing.
+    /// Forgets everything: objects, keys, faults, chaos, latency, recorded requests, deliveries and the clock's offset.
+    /// Calls that still wait are cut and execute nothing. The webhook endpoint stays.
     pub fn reset(&self) {
         let mut state = self.lock();
+        let (carrier, endpoint) = (state.carrier.take(), state.webhooks.endpoint.take());
         *state = State {
             epoch: state.epoch + 1,
+            carrier,
             ..State::default()
         };
+        state.webhooks.endpoint = endpoint;
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -137,8 +212,26 @@ impl MockStripe {
     }
 }
 
+/// Changes the state, and starts the delivery of the events that came of it.
+fn with_events<T>(shared: &Arc<Mutex<State>>, change: impl FnOnce(&mut State) -> T) -> T {
+    let mut state = lock(shared);
+    let result = change(&mut state);
+    delivery::post_new_events(shared, &mut state);
+    result
+}
+
+/// The context of what happens by itself, without a request.
+fn unasked(state: &State) -> Context {
+    Context {
+        now_ms: state.now_ms(),
+        request_id: None,
+        key: None,
+        twist: Twist::Straight,
+    }
+}
+
 /// A panic elsewhere must not turn every later call into another one.
-fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+pub(super) fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

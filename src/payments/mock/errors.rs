@@ -181,6 +181,14 @@ impl ApiError {
         error
     }
 
+    /// A card number instead of a token: 402, as seen from Stripe's test mode.
+    pub(super) fn raw_card_number() -> Self {
+        let message = "Sending credit card numbers directly to the Stripe API is generally unsafe. To continue \
+                       processing use Stripe.js, the Stripe mobile bindings, or Stripe Elements. In tests use a token \
+                       such as tok_visa.";
+        Self::new(402, "invalid_request_error", message)
+    }
+
     /// A legacy charge of a customer who has nothing to pay with: 402, stored.
     pub(super) fn no_active_card() -> Self {
         let message = "Cannot charge a customer that has no active card";

@@ -17,6 +17,8 @@ pub(super) struct Event {
     object: Value,
     request_id: Option<String>,
     key: Option<String>,
+    /// How many endpoints have not taken it yet.
+    pub(super) pending_webhooks: u32,
 }
 
 impl Row for Event {
@@ -30,7 +32,13 @@ impl Row for Event {
 }
 
 impl Event {
-    fn render(&self) -> Value {
+    /// Id, type and `Idempotency-Key` of the request that caused it.
+    pub(super) fn label(&self) -> (String, &'static str, Option<String>) {
+        (self.id.clone(), self.kind, self.key.clone())
+    }
+
+    /// Stripe's JSON, which is what a webhook carries.
+    pub(super) fn render(&self) -> Value {
         json!({
             "id": self.id,
             "object": "event",
@@ -38,7 +46,7 @@ impl Event {
             "created": seconds(self.created_ms),
             "data": { "object": self.object },
             "livemode": false,
-            "pending_webhooks": 0,
+            "pending_webhooks": self.pending_webhooks,
             "request": { "id": self.request_id, "idempotency_key": self.key },
             "type": self.kind,
         })
@@ -55,6 +63,7 @@ pub(super) fn emit(books: &mut Books, context: &Context, kind: &'static str, obj
         object,
         request_id,
         key,
+        pending_webhooks: 0,
     };
     books.events.add(event);
 }
@@ -63,9 +72,12 @@ pub(super) fn emit(books: &mut Books, context: &Context, kind: &'static str, obj
 pub(super) fn list(books: &Books, params: &Params) -> Result<Value, ApiError> {
     params.only(&[LIST_PARAMS, &["type", "types[]", "delivery_success"]])?;
     let (kind, kinds) = (params.text("type"), params.list("types"));
+    let delivered = params.one_of("delivery_success", &["true", "false"])?;
+    let delivered = delivered.map(|word| word == "true");
     let keep = |event: &Event| {
         kind.is_none_or(|kind| kind == event.kind)
             && (kinds.is_empty() || kinds.contains(&event.kind))
+            && delivered.is_none_or(|wanted| wanted == (event.pending_webhooks == 0))
     };
     paging::list(&books.events, params, "/v1/events", keep, Event::render)
 }

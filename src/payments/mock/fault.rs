@@ -9,7 +9,7 @@ const DEFAULT_HANG: Duration = Duration::from_secs(60 * 60);
 
 /// One scripted failure. JSON: `{"key": "order-1", "fault": "drop_after", "times": 1, "ms": 500}`.
 ///
-/// A rule matches a POST whose `Idempotency-Key` equals `key`, and every matching POST uses it up once, a replay too.
+/// A rule matches a POST by its `Idempotency-Key`, and every matching POST uses it up once, a replay too.
 /// The first matching rule in order of arrival wins.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -17,6 +17,10 @@ pub struct FaultRule {
     /// The exact `Idempotency-Key` to match; `None` matches any POST that has one.
     #[serde(default)]
     pub key: Option<String>,
+    /// What the `Idempotency-Key` must end with, for clients that put a prefix before their keys. JSON name:
+    /// `keySuffix`.
+    #[serde(default, rename = "keySuffix")]
+    pub key_suffix: Option<String>,
     /// What happens.
     pub fault: Fault,
     /// How many matching POSTs are hit.
@@ -36,6 +40,7 @@ impl FaultRule {
     pub fn once(fault: Fault) -> Self {
         Self {
             key: None,
+            key_suffix: None,
             fault,
             times: 1,
             delay_ms: 0,
@@ -48,6 +53,11 @@ impl FaultRule {
             key: Some(key.into()),
             ..self
         }
+    }
+
+    fn matches(&self, key: &str) -> bool {
+        let (exact, suffix) = (self.key.as_deref(), self.key_suffix.as_deref());
+        exact.is_none_or(|wanted| wanted == key) && suffix.is_none_or(|end| key.ends_with(end))
     }
 
     /// How long a hanging call is held before it is cut.
@@ -64,7 +74,7 @@ impl FaultRule {
 /// is lost.
 ///
 /// An `after` fault loses whatever the answer would have been: a replay, a conflict or a refusal too.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fault {
     /// Waits, with the key in flight, then serves the call; it is served even if the caller has hung up meanwhile.
@@ -116,10 +126,7 @@ impl FaultQueue {
 
     /// Takes one use of the first rule that matches the key.
     pub(super) fn take(&mut self, key: &str) -> Option<FaultRule> {
-        let place = self
-            .rules
-            .iter()
-            .position(|rule| rule.key.as_deref().is_none_or(|wanted| wanted == key))?;
+        let place = self.rules.iter().position(|rule| rule.matches(key))?;
         let rule = self.rules.get_mut(place)?;
         let taken = rule.clone();
         rule.times -= 1;
@@ -156,6 +163,21 @@ mod tests {
             let rule: FaultRule =
                 serde_json::from_value(serde_json::json!({ "fault": name })).unwrap();
             assert_eq!(rule, FaultRule::once(fault), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_rule_may_match_the_end_of_a_key() {
+        let rule: FaultRule =
+            serde_json::from_str(r#"{"keySuffix": "charge:inv_1", "fault": "delay"}"#).unwrap();
+        let table = [
+            ("charge:inv_1", true),
+            ("staging-charge:inv_1", true),
+            ("charge:inv_12", false),
+            ("", false),
+        ];
+        for (key, hit) in table {
+            assert_eq!(rule.matches(key), hit, "{key}");
         }
     }
 

@@ -98,6 +98,12 @@ impl KeyStore {
         Verdict::Execute
     }
 
+    /// Whether the key is in use: in flight, or with an answer that is still kept.
+    pub(super) fn knows(&mut self, key: &str, now_ms: i64) -> bool {
+        self.prune(key, now_ms);
+        self.entries.contains_key(key)
+    }
+
     /// Stores the answer of an execution that has begun, whatever its outcome.
     pub(super) fn finish(&mut self, key: &str, answer: StoredAnswer) {
         if let Some(entry) = self.entries.get_mut(key) {

@@ -79,6 +79,8 @@ pub(super) struct PaymentIntent {
     pub(super) metadata: BTreeMap<String, String>,
     /// The caller's words.
     pub(super) description: Option<String>,
+    /// What was captured, if less than all of it.
+    pub(super) partial_capture: Option<i64>,
     /// Whether success places a hold instead of taking the money.
     pub(super) manual_capture: bool,
     /// The `Idempotency-Key` that created it or last confirmed it.
@@ -114,7 +116,7 @@ impl PaymentIntent {
             id: self.id.clone(),
             idempotency_key: self.key.clone(),
             invoice_id: self.metadata.get("invoice_id").cloned(),
-            amount: self.amount,
+            amount: self.partial_capture.unwrap_or(self.amount),
             currency: self.currency.clone(),
             status: self.status.word().to_owned(),
             created_at: rfc3339(self.created_ms),
@@ -129,7 +131,7 @@ impl PaymentIntent {
             0
         };
         let received = if self.status == Status::Succeeded {
-            self.amount
+            self.partial_capture.unwrap_or(self.amount)
         } else {
             0
         };

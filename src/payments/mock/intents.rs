@@ -93,6 +93,7 @@ pub(super) fn create(
         last_payment_error: None,
         metadata,
         description: params.string("description"),
+        partial_capture: None,
         manual_capture: capture_method == "manual",
         key: context.key.clone(),
         capture_method,

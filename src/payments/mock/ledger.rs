@@ -96,6 +96,11 @@ impl<T: Row> Shelf<T> {
         self.rows.get_mut(*self.places.get(id)?)
     }
 
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
     /// All objects, oldest first.
     pub(super) fn oldest_first(&self) -> std::slice::Iter<'_, T> {
         self.rows.iter()

@@ -5,7 +5,8 @@
 //! fail at any point of a call ([`FaultRule`]). Its [`Ledger`] is the truth to audit a caller against.
 //!
 //! The engine ([`MockStripe`]) takes plain bytes and gives plain bytes: it knows no HTTP library and nothing of
-//! chargeonce's own domain. Only [`http`] imports a web server; it puts the engine on a socket with Stripe's paths.
+//! chargeonce's own domain. Only [`http`] imports a web server; it puts the engine on a socket with Stripe's paths. Events
+//! leave it through a [`WebhookSink`]; the one that speaks HTTP is [`HttpSender`].
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -28,9 +29,13 @@ mod admission;
 mod amount;
 mod answer;
 mod attempt;
+mod capture;
+mod chaos;
 mod charges;
 mod control;
+mod control_webhooks;
 mod customers;
+mod delivery;
 mod engine;
 mod errors;
 mod events;
@@ -47,11 +52,23 @@ mod payment_methods;
 mod refunds;
 mod router;
 mod scenario;
+mod search;
+mod sender;
+mod signature;
 #[cfg(test)]
 mod tests;
+mod webhooks;
 
+pub use chaos::{Chaos, ChaosPlan};
+pub use control::controls;
+pub use delivery::{WebhookPost, WebhookSink};
 pub use engine::MockStripe;
 pub use fault::{Fault, FaultRule};
 pub use http::serve;
 pub use ledger::{Ledger, Payment};
 pub use message::{MockReply, MockRequest, MockResponse, RecordedRequest};
+pub use sender::{HttpSender, Reach};
+pub use webhooks::{
+    Delivery, DeliveryAttempt, DeliveryState, RetryPolicy, WebhookEndpoint, WebhookFault,
+    WebhookFaultRule,
+};

@@ -1,10 +1,13 @@
 //! PaymentMethods: Stripe's test cards, which exist by name, and the ones that were saved to a customer.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 use super::customers;
 use super::errors::ApiError;
 use super::form::Params;
+use super::intent::PaymentIntent;
 use super::ledger::{Books, Context, Row, new_id, seconds};
 use super::paging::{self, LIST_PARAMS};
 use super::scenario::{self, Scenario, Verdict};
@@ -15,8 +18,35 @@ pub(super) struct SavedMethod {
     id: String,
     created_ms: i64,
     scenario: &'static Scenario,
-    /// `None` once it was detached: it can then never be used again.
-    customer: Option<String>,
+    owner: Owner,
+    metadata: BTreeMap<String, String>,
+}
+
+/// Who may pay with a method.
+#[derive(Debug, PartialEq, Eq)]
+enum Owner {
+    /// Whoever is first: it pays once, or is attached to a customer.
+    Unclaimed,
+    /// The customer it is attached to.
+    Customer(String),
+    /// Nobody, for ever: it was used without a customer, or detached.
+    Nobody,
+}
+
+impl SavedMethod {
+    fn customer(&self) -> Option<&str> {
+        match &self.owner {
+            Owner::Customer(id) => Some(id),
+            Owner::Unclaimed | Owner::Nobody => None,
+        }
+    }
+
+    /// Stripe's JSON.
+    fn render(&self) -> Value {
+        let mut object = object(&self.id, self.scenario, self.customer(), self.created_ms);
+        object["metadata"] = json!(self.metadata);
+        object
+    }
 }
 
 impl Row for SavedMethod {
@@ -55,20 +85,25 @@ pub(super) fn instrument(
         return Err(ApiError::no_such("PaymentMethod", id, param));
     };
     let scenario = saved.scenario;
-    match (saved.customer.as_deref(), customer) {
-        (None, _) => Err(ApiError::refused(
+    let found = || Instrument {
+        id: id.to_owned(),
+        scenario,
+    };
+    match (&saved.owner, customer) {
+        (Owner::Unclaimed, _) => Ok(found()),
+        (Owner::Nobody, _) => Err(ApiError::refused(
             "The provided PaymentMethod was previously used with a PaymentIntent without Customer attachment, shared \
              with a connected account without Customer attachment, or was detached from a Customer. It may not be \
              used again.",
         )
         .param(param)),
-        (Some(owner), Some(customer)) if owner == customer => Ok(Instrument { id: id.to_owned(), scenario }),
-        (Some(_), Some(_)) => Err(ApiError::refused(
+        (Owner::Customer(owner), Some(customer)) if owner == customer => Ok(found()),
+        (Owner::Customer(_), Some(_)) => Err(ApiError::refused(
             "The customer does not have a payment method with the provided ID. The payment method belongs to another \
              customer.",
         )
         .param(param)),
-        (Some(_), None) => Err(ApiError::refused(
+        (Owner::Customer(_), None) => Err(ApiError::refused(
             "The provided PaymentMethod belongs to a Customer. Please include the Customer in the `customer` \
              parameter.",
         )
@@ -84,33 +119,47 @@ pub(super) fn save(
     customer: &str,
     param: &str,
 ) -> Result<String, ApiError> {
-    let Some(scenario) = scenario::by_name(id) else {
-        // Not a test card: it was saved before, and must be this customer's.
-        return instrument(books, id, Some(customer), param).map(|instrument| instrument.id);
-    };
+    // What is not a test card was made before, and must be nobody's yet or this customer's.
+    let Instrument { scenario, .. } = instrument(books, id, Some(customer), param)?;
     if let (false, Verdict::Decline(decline)) = (scenario.attachable, scenario.verdict) {
         return Err(ApiError::declined(&decline));
     }
+    if let Some(saved) = books.methods.get_mut(id) {
+        saved.owner = Owner::Customer(customer.to_owned());
+        return Ok(id.to_owned());
+    }
     let saved_id = new_id(if id.starts_with("tok_") { "card" } else { "pm" });
-    let customer = Some(customer.to_owned());
     books.methods.add(SavedMethod {
         id: saved_id.clone(),
         created_ms: context.now_ms,
         scenario,
-        customer,
+        owner: Owner::Customer(customer.to_owned()),
+        metadata: BTreeMap::new(),
     });
     Ok(saved_id)
+}
+
+/// A method without a customer has paid: it pays no second time.
+pub(super) fn use_up(books: &mut Books, id: &str) {
+    if let Some(saved) = books.methods.get_mut(id)
+        && saved.owner == Owner::Unclaimed
+    {
+        saved.owner = Owner::Nobody;
+    }
+}
+
+/// What a PaymentIntent that is under way is paid with.
+pub(super) fn of_intent(books: &Books, intent: &PaymentIntent) -> Option<Instrument> {
+    let id = intent.payment_method.clone()?;
+    let saved = books.methods.get(&id).map(|saved| saved.scenario);
+    let scenario = saved.or_else(|| scenario::by_name(&id))?;
+    Some(Instrument { id, scenario })
 }
 
 /// Stripe's JSON of a test card or a saved one.
 pub(super) fn render(books: &Books, id: &str) -> Option<Value> {
     if let Some(saved) = books.methods.get(id) {
-        return Some(object(
-            id,
-            saved.scenario,
-            saved.customer.as_deref(),
-            saved.created_ms,
-        ));
+        return Some(saved.render());
     }
     let scenario = scenario::by_name(id).filter(|_| id.starts_with("pm_"))?;
     Some(object(id, scenario, None, 0))
@@ -144,6 +193,42 @@ pub(super) fn card(scenario: &Scenario) -> Value {
     })
 }
 
+/// `POST /v1/payment_methods`: a card from one of Stripe's tokens.
+pub(super) fn create(
+    books: &mut Books,
+    context: &Context,
+    params: &Params,
+) -> Result<Value, ApiError> {
+    if params.has("card[number]") {
+        return Err(ApiError::raw_card_number());
+    }
+    params.only(&[&[
+        "type",
+        "card[token]",
+        "billing_details*",
+        "allow_redisplay",
+        "metadata{}",
+        "expand[]",
+    ]])?;
+    params.required("type")?;
+    params.one_of("type", &["card"])?;
+    let token = params.required("card[token]")?;
+    let scenario = scenario::by_name(token).filter(|_| token.starts_with("tok_"));
+    let scenario = scenario.ok_or_else(|| ApiError::no_such("token", token, "card[token]"))?;
+    let mut metadata = BTreeMap::new();
+    params.merge_metadata(&mut metadata)?;
+    let method = SavedMethod {
+        id: new_id("pm"),
+        created_ms: context.now_ms,
+        scenario,
+        owner: Owner::Unclaimed,
+        metadata,
+    };
+    let object = method.render();
+    books.methods.add(method);
+    Ok(object)
+}
+
 /// `GET /v1/payment_methods/{id}`
 pub(super) fn retrieve(books: &Books, id: &str, params: &Params) -> Result<Value, ApiError> {
     params.only(&[&["expand[]"]])?;
@@ -173,7 +258,8 @@ pub(super) fn detach(books: &mut Books, id: &str, params: &Params) -> Result<Val
     let missing = || ApiError::not_found("PaymentMethod", id, "payment_method");
     if scenario::by_name(id).is_none() {
         let saved = books.methods.get_mut(id).ok_or_else(missing)?;
-        if saved.customer.take().is_some() {
+        if saved.customer().is_some() {
+            saved.owner = Owner::Nobody;
             return render(books, id).ok_or_else(missing);
         }
     }
@@ -196,15 +282,13 @@ pub(super) fn list(
         cards_only
             && saved.id.starts_with("pm_")
             && customer.is_some()
-            && saved.customer.as_deref() == customer
+            && saved.customer() == customer
     };
-    let render = |saved: &SavedMethod| {
-        object(
-            &saved.id,
-            saved.scenario,
-            saved.customer.as_deref(),
-            saved.created_ms,
-        )
-    };
-    paging::list(&books.methods, params, "/v1/payment_methods", keep, render)
+    paging::list(
+        &books.methods,
+        params,
+        "/v1/payment_methods",
+        keep,
+        SavedMethod::render,
+    )
 }

@@ -22,6 +22,8 @@ pub(super) struct Refund {
     payment_intent: Option<String>,
     reason: Option<String>,
     status: &'static str,
+    /// Why it failed, once it has.
+    failure_reason: Option<&'static str>,
     metadata: BTreeMap<String, String>,
 }
 
@@ -47,6 +49,7 @@ impl Refund {
             "created": seconds(self.created_ms),
             "currency": self.currency,
             "destination_details": { "card": { "type": "refund" }, "type": "card" },
+            "failure_reason": self.failure_reason,
             "metadata": self.metadata,
             "payment_intent": self.payment_intent,
             "reason": self.reason,
@@ -83,7 +86,7 @@ pub(super) fn create(
     params.merge_metadata(&mut metadata)?;
 
     let charge = charge_to_refund(books, params)?;
-    let rest = charge.amount - charge.amount_refunded;
+    let rest = charge.amount_captured() - charge.amount_refunded;
     if rest == 0 {
         let error = ApiError::refused(format!("Charge {} has already been refunded.", charge.id));
         return Err(error.code("charge_already_refunded"));
@@ -108,6 +111,7 @@ pub(super) fn create(
         } else {
             "succeeded"
         },
+        failure_reason: None,
         metadata,
     };
     let object = refund.render();
@@ -152,6 +156,28 @@ fn charge_to_refund<'a>(books: &'a Books, params: &Params) -> Result<&'a Charge,
             charge.id
         ))),
     }
+}
+
+/// The late verdict on a refund (Stripe docs, Refunds): a pending one succeeds or fails, and one that had succeeded can
+/// still come back from the bank. `false` if there is none of that id to be settled so.
+pub(super) fn settle(books: &mut Books, context: &Context, id: &str, success: bool) -> bool {
+    let Some(refund) = books.refunds.get_mut(id) else {
+        return false;
+    };
+    let (status, event) = match (refund.status, success) {
+        ("pending", true) => ("succeeded", "refund.updated"),
+        ("pending" | "succeeded", false) => ("failed", "refund.failed"),
+        _ => return false,
+    };
+    refund.status = status;
+    refund.failure_reason = (!success).then_some("unknown");
+    let (object, amount, charge) = (refund.render(), refund.amount, refund.charge.clone());
+    emit(books, context, event, object.clone());
+    emit(books, context, "charge.refund.updated", object);
+    if !success && let Some(charge) = books.charges.get_mut(&charge) {
+        charge.amount_refunded -= amount;
+    }
+    true
 }
 
 /// `GET /v1/refunds/{id}`

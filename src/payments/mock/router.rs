@@ -6,7 +6,7 @@ use super::errors::ApiError;
 use super::form::Params;
 use super::ledger::{Books, Context};
 use super::message::MockRequest;
-use super::{charges, customers, events, intents, payment_methods, refunds};
+use super::{capture, charges, customers, events, intents, payment_methods, refunds, search};
 
 /// The `Stripe-Version` of an account that has none pinned.
 pub(super) const API_VERSION: &str = "2026-06-24.dahlia";
@@ -42,12 +42,15 @@ fn dispatch(
     match (request.method.as_str(), segments.as_slice()) {
         ("POST", ["payment_intents"]) => intents::create(books, context, params),
         ("GET", ["payment_intents"]) => intents::list(books, params),
-        // Search lags behind by minutes, and nothing that charges may rely on it; it is not offered here.
+        ("GET", ["payment_intents", "search"]) => search::intents(books, context, params),
         ("GET", [_, "search"]) => Err(unrecognized()),
         ("GET", ["payment_intents", id]) => intents::retrieve(books, id, params),
         ("POST", ["payment_intents", id]) => intents::update(books, id, params),
         ("POST", ["payment_intents", id, "confirm"]) => {
             intents::confirm(books, context, id, params)
+        }
+        ("POST", ["payment_intents", id, "capture"]) => {
+            capture::capture(books, context, id, params)
         }
         ("POST", ["payment_intents", id, "cancel"]) => intents::cancel(books, context, id, params),
 
@@ -68,6 +71,7 @@ fn dispatch(
             payment_methods::list(books, Some(id), params)
         }
 
+        ("POST", ["payment_methods"]) => payment_methods::create(books, context, params),
         ("GET", ["payment_methods"]) => payment_methods::list(books, None, params),
         ("GET", ["payment_methods", id]) => payment_methods::retrieve(books, id, params),
         ("POST", ["payment_methods", id, "attach"]) => {
