@@ -28,7 +28,6 @@ async fn stripe_mock() -> Peer {
 fn order(open_payment_id: Option<&str>) -> PaymentOrder {
     PaymentOrder {
         invoice_id: "inv_1".into(),
-        charge_id: "chg_1".into(),
         charge_key: "charge:inv_1".into(),
         attempt: 1,
         installation_id: "ins_1".into(),
