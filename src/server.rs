@@ -4,6 +4,7 @@
 //! waits for run to their end. What the grace cuts off is recovered by its lease.
 
 use std::net::{SocketAddr, TcpListener};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use actix_web::dev::Server;
@@ -78,15 +79,20 @@ impl BoundServer {
         stop: impl Future<Output = ()> + Send + 'static,
     ) -> std::io::Result<()> {
         let handle = self.server.handle();
+        let told = Arc::new(OnceLock::new());
+        let told_by = Arc::clone(&told);
         let stopper = tokio::spawn(async move {
             stop.await;
+            told_by.get_or_init(Instant::now);
             tracing::info!("stopping: no new requests; running charges are finished first");
             handle.stop(true).await;
         });
         let outcome = self.server.await;
         stopper.abort();
-        let began = Instant::now();
-        match self.app.tasks.drain(self.grace).await {
+        // One grace for both: what the callers' answers took of it is not given a second time.
+        let began = told.get().copied().unwrap_or_else(Instant::now);
+        let left = self.grace.saturating_sub(began.elapsed());
+        match self.app.tasks.drain(left).await {
             0 => tracing::info!(drained_ms = began.elapsed().as_millis(), "stopped"),
             left => tracing::warn!(
                 left,

@@ -21,7 +21,8 @@ use crate::idempotency::fingerprint::fingerprint;
 use crate::idempotency::key::charge_key;
 use crate::idempotency::repository::{IdempotencyRepository, NewReservation, Reading};
 use crate::idempotency::reservation::{
-    HeldLease, Recovery, Reservation, ReservationState, StoredResponse, millis, new_lease_token,
+    HeldLease, Moment, Recovery, Reservation, ReservationState, StoredResponse, millis,
+    new_lease_token,
 };
 use crate::payments::outcome::{Failure, FailureKind, NotExecutedReason};
 use crate::payments::provider::{PaymentOrder, PaymentProvider, PrepareError};
@@ -417,11 +418,17 @@ impl ChargesService {
             reservation,
             charge,
         };
+        let asked = Moment::now();
         let Some(reading) = self.parts.charges.begin_attempt(&new).await? else {
             return Ok(None);
         };
         crash::point(Step::AfterReserve);
-        Ok(Some(self.held(new.charge, reading, Recovery::Resend)))
+        Ok(Some(self.held(
+            new.charge,
+            reading,
+            Recovery::Resend,
+            asked,
+        )))
     }
 
     async fn take_over(
@@ -433,6 +440,7 @@ impl ChargesService {
             return Ok(None);
         };
         let lease_ms = millis(self.parts.config.reservation_ttl);
+        let asked = Moment::now();
         let won = self
             .parts
             .keys
@@ -444,7 +452,7 @@ impl ChargesService {
             takeovers = reading.value.takeovers, ?recovery, "taken over"
         );
         crash::point(Step::AfterTakeOver);
-        Ok(Some(self.held(charge, reading, recovery)))
+        Ok(Some(self.held(charge, reading, recovery, asked)))
     }
 
     fn held(
@@ -452,11 +460,12 @@ impl ChargesService {
         charge: Charge,
         reading: Reading<Reservation>,
         recovery: Recovery,
+        asked: Moment,
     ) -> HeldAttempt {
         let window = Duration::from_millis(self.policy().key_window_ms.unsigned_abs());
         // A look-up sends nothing, so the key's window does not bound it.
         let window = (recovery == Recovery::Resend).then_some(window);
-        let lease = HeldLease::new(&reading.value, reading.now_ms, window);
+        let lease = HeldLease::new(&reading.value, reading.now_ms, window, asked);
         HeldAttempt {
             charge,
             reservation: reading.value,

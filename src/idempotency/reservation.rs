@@ -94,22 +94,47 @@ pub fn new_lease_token() -> String {
 pub struct HeldLease {
     database_now_ms: i64,
     send_until_ms: i64,
-    since: Instant,
-    since_wall: SystemTime,
+    asked: Moment,
+    answered: Instant,
+}
+
+/// A moment by both clocks of this process.
+#[derive(Debug, Clone, Copy)]
+pub struct Moment {
+    monotonic: Instant,
+    wall: SystemTime,
+}
+
+impl Moment {
+    /// This one.
+    pub fn now() -> Self {
+        Self {
+            monotonic: Instant::now(),
+            wall: SystemTime::now(),
+        }
+    }
 }
 
 impl HeldLease {
-    /// For a reservation just read or written, with the database's `now_ms` at that moment. `key_window` bounds how
-    /// long after the first send the key may still be used; `None` for an operation without a remote key.
-    pub fn new(reservation: &Reservation, now_ms: i64, key_window: Option<Duration>) -> Self {
+    /// For a reservation just written, with the database's `now_ms` at that moment. `key_window` bounds how long after
+    /// the first send the key may still be used; `None` for an operation without a remote key.
+    ///
+    /// `asked` is the moment before the database was asked. The lease is counted from there: how long the answer took
+    /// to arrive, or how long this process slept over it, cannot be told from here and is part of the lease.
+    pub fn new(
+        reservation: &Reservation,
+        now_ms: i64,
+        key_window: Option<Duration>,
+        asked: Moment,
+    ) -> Self {
         let window_end = key_window.map_or(i64::MAX, |window| {
             reservation.first_sent_at_ms.saturating_add(millis(window))
         });
         Self {
             database_now_ms: now_ms,
             send_until_ms: reservation.lease_expires_at_ms.min(window_end),
-            since: Instant::now(),
-            since_wall: SystemTime::now(),
+            asked,
+            answered: Instant::now(),
         }
     }
 
@@ -119,21 +144,22 @@ impl HeldLease {
             .send_until_ms
             .saturating_sub(self.database_now_ms)
             .max(0);
-        self.since + Duration::from_millis(left.unsigned_abs())
+        self.asked.monotonic + Duration::from_millis(left.unsigned_abs())
     }
 
     /// True once nothing may be sent. The wall clock is asked too, because the monotonic one may stand still while a
     /// virtual machine is suspended; a wall clock that was set forward costs a takeover, nothing more.
     pub fn is_over(&self) -> bool {
         let left = self.send_until_ms.saturating_sub(self.database_now_ms);
-        let slept = self.since_wall.elapsed().unwrap_or_default();
+        let slept = self.asked.wall.elapsed().unwrap_or_default();
         Instant::now() >= self.deadline() || millis(slept) >= left
     }
 
-    /// The database's time now, as near as this process can tell (Unix milliseconds). For stamps that people read.
+    /// The database's time now, as near as this process can tell (Unix milliseconds); never ahead of it. For stamps that
+    /// people read, and for ages that must not be overstated.
     pub fn now_ms(&self) -> i64 {
         self.database_now_ms
-            .saturating_add(millis(self.since.elapsed()))
+            .saturating_add(millis(self.answered.elapsed()))
     }
 }
 
@@ -165,14 +191,15 @@ mod tests {
     #[test]
     fn a_lease_ends_with_the_lease_or_with_the_keys_window_whichever_is_first() {
         let window = Some(Duration::from_secs(100));
-        let by_lease = HeldLease::new(&reservation(60_000, 0), 0, window);
-        let by_window = HeldLease::new(&reservation(600_000, 0), 0, window);
+        let asked = Moment::now();
+        let by_lease = HeldLease::new(&reservation(60_000, 0), 0, window, asked);
+        let by_window = HeldLease::new(&reservation(600_000, 0), 0, window, asked);
         assert_eq!(
-            by_lease.deadline() - by_lease.since,
+            by_lease.deadline() - asked.monotonic,
             Duration::from_secs(60)
         );
         assert_eq!(
-            by_window.deadline() - by_window.since,
+            by_window.deadline() - asked.monotonic,
             Duration::from_secs(100)
         );
         assert!(!by_lease.is_over());
@@ -180,12 +207,13 @@ mod tests {
 
     #[test]
     fn a_lease_in_the_past_is_over_at_once() {
-        assert!(HeldLease::new(&reservation(10, 0), 10, None).is_over());
+        assert!(HeldLease::new(&reservation(10, 0), 10, None, Moment::now()).is_over());
         assert!(
             HeldLease::new(
                 &reservation(i64::MAX, 0),
                 50,
-                Some(Duration::from_millis(50))
+                Some(Duration::from_millis(50)),
+                Moment::now()
             )
             .is_over()
         );
@@ -193,9 +221,27 @@ mod tests {
 
     #[test]
     fn a_suspended_machine_is_noticed_by_the_wall_clock() {
-        let mut lease = HeldLease::new(&reservation(60_000, 0), 0, None);
-        assert!(!lease.is_over());
-        lease.since_wall = SystemTime::now() - Duration::from_secs(61);
+        let awake = Moment::now();
+        let suspended = Moment {
+            wall: awake.wall - Duration::from_secs(61),
+            ..awake
+        };
+        assert!(!HeldLease::new(&reservation(60_000, 0), 0, None, awake).is_over());
+        assert!(HeldLease::new(&reservation(60_000, 0), 0, None, suspended).is_over());
+    }
+
+    #[test]
+    fn a_pause_before_the_database_answered_counts() {
+        let now = Moment::now();
+        let long_ago = Moment {
+            monotonic: now.monotonic - Duration::from_secs(61),
+            ..now
+        };
+        let lease = HeldLease::new(&reservation(60_000, 0), 0, None, long_ago);
         assert!(lease.is_over());
+        assert!(
+            lease.now_ms() < 60_000,
+            "the database's time is not overstated"
+        );
     }
 }

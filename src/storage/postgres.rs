@@ -5,7 +5,9 @@ use std::time::Duration;
 use diesel::connection::CacheSize;
 use diesel::prelude::*;
 use diesel_async::pooled_connection::deadpool::{Object, Pool};
-use diesel_async::pooled_connection::{AsyncDieselConnectionManager, ManagerConfig};
+use diesel_async::pooled_connection::{
+    AsyncDieselConnectionManager, ManagerConfig, RecyclingMethod,
+};
 use diesel_async::{
     AsyncConnection, AsyncMigrationHarness, AsyncPgConnection, RunQueryDsl, SimpleAsyncConnection,
     TransactionManager,
@@ -77,6 +79,12 @@ impl PostgresStore {
             }
             .boxed()
         });
+        if !settings.statement_cache {
+            // The usual check prepares a statement outside of a transaction, which a pooler would tear in two.
+            config.recycling_method = RecyclingMethod::CustomFunction(Box::new(|connection| {
+                connection.batch_execute("SELECT 1").boxed()
+            }));
+        }
         let manager =
             AsyncDieselConnectionManager::<Connection>::new_with_config(settings.url(), config);
         Ok(Self {
@@ -86,9 +94,11 @@ impl PostgresStore {
     }
 
     pub async fn connection(&self) -> Result<Object<Connection>, StorageError> {
-        self.pool
-            .get()
+        // The pool bounds each of its steps and not their number: with the database away it would try one dead
+        // connection after the other, each to the limit.
+        tokio::time::timeout(self.limit, self.pool.get())
             .await
+            .map_err(|_| StorageError::Unavailable("no connection in time".into()))?
             .map_err(|error| StorageError::Unavailable(error.to_string()))
     }
 

@@ -61,7 +61,7 @@ async fn sqlite_a_full_disk_is_a_503_and_recovers_once_there_is_room() {
     let creation = service
         .post(
             "/v1/invoices",
-            &serde_json::json!({"customerId": "cus_1", "amountCents": 1, "currency": "usd"}),
+            &serde_json::json!({"customerId": "cus_1", "amountCents": 1250, "currency": "usd"}),
         )
         .await;
     assert_eq!(creation.status, 503, "{creation:#?}");

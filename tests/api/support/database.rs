@@ -195,10 +195,16 @@ impl Drop for TestDatabase {
                 .build()
                 .unwrap();
             runtime.block_on(async move {
-                if let Ok(mut server) = AsyncPgConnection::establish(&url).await {
-                    let drop = format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)");
-                    diesel::sql_query(drop).execute(&mut server).await.ok();
-                }
+                let farewell = async {
+                    if let Ok(mut server) = AsyncPgConnection::establish(&url).await {
+                        let drop = format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)");
+                        diesel::sql_query(drop).execute(&mut server).await.ok();
+                    }
+                };
+                // The server may be one that a test has paused or stopped.
+                tokio::time::timeout(Duration::from_secs(10), farewell)
+                    .await
+                    .ok();
             });
         });
         farewell.join().ok();

@@ -8,7 +8,8 @@ use super::process::{Process, signal};
 /// Starts the cluster and obeys. Ends with its standard input, so that no server outlives the test run, however it ends.
 const SCRIPT: &str = r#"
 source scripts/lib/postgres.sh
-trap postgres_stop EXIT
+# The test may be gone while the server is paused.
+trap 'kill -s CONT "$(head -n 1 "$POSTGRES_DIR/data/postmaster.pid")" 2>/dev/null; postgres_stop' EXIT
 postgres_provide >&2 || { echo "MISSING $POSTGRES_MISSING"; exit 1; }
 echo "PID $(head -n 1 "$POSTGRES_DIR/data/postmaster.pid")"
 echo "URL $TEST_DATABASE_URL"
