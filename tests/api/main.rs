@@ -8,3 +8,7 @@
 mod support;
 
 mod charges;
+mod hostile;
+mod idempotency_header;
+mod invoices;
+mod problems;

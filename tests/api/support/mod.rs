@@ -3,11 +3,13 @@
 mod app;
 mod database;
 mod oracles;
+mod raw;
 mod reply;
 
 pub use app::{TestApp, TestAppBuilder};
 pub use chargeonce::storage::Engine;
 pub use database::TestDatabase;
+pub use raw::{RawRequest, parse};
 pub use reply::Reply;
 
 /// Defines each test twice: `sqlite::name`, and `postgres::name`, which needs TEST_DATABASE_URL and is therefore marked as
