@@ -14,6 +14,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::app::App;
 use crate::http::request_id::trace_request;
+use crate::http::unread::close_when_unread;
 
 /// A bound server.
 pub struct BoundServer {
@@ -39,6 +40,7 @@ impl BoundServer {
             let parts = parts.clone();
             ActixApp::new()
                 .wrap(from_fn(trace_request))
+                .wrap(from_fn(close_when_unread))
                 .configure(move |routes| parts.configure(routes))
         })
         .client_request_timeout(header_time)

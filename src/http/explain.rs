@@ -37,10 +37,15 @@ pub fn explain(path: &str, message: &str) -> Explanation {
     }
     let field = known.unwrap_or(BODY);
     if let Some((got, want)) = of(message, "invalid type: ") {
-        return says(
-            field,
-            &format!("must be {}, not {}.", wanted(want), given(got)),
-        );
+        let what = format!("must be {}, not {}.", wanted(want), given(got));
+        return if path.contains('.') && known.is_some() {
+            Explanation {
+                field: field.to_owned(),
+                detail: format!("A value in {field} {what}"),
+            }
+        } else {
+            says(field, &what)
+        };
     }
     if let Some((_, want)) = of(message, "invalid value: ") {
         return says(
@@ -129,7 +134,7 @@ fn given(unexpected: &str) -> &'static str {
     kinds
         .iter()
         .find(|(kind, _)| unexpected.starts_with(kind))
-        .map_or("something else", |(_, words)| words)
+        .map_or("anything else", |(_, words)| words)
 }
 
 #[cfg(test)]
@@ -157,7 +162,7 @@ mod tests {
             ("amountCents", "invalid value: integer `18446744073709551615`, expected i64", "amountCents",
                 "amountCents must be a whole number written without decimal point, exponent or quotes, such as 1250; this value is out of range."),
             ("customerId", "invalid type: null, expected a string", "customerId", "customerId must be text in double quotes, not null."),
-            ("metadata.<b>", "invalid type: integer `1`, expected a string", "metadata", "metadata must be text in double quotes, not a number."),
+            ("metadata.<b>", "invalid type: integer `1`, expected a string", "metadata", "A value in metadata must be text in double quotes, not a number."),
             ("metadata", "invalid type: sequence, expected a map", "metadata", "metadata must be an object whose values are text in double quotes, not a list."),
             ("outcome", "unknown variant `maybe`, expected `succeeded` or `failed`", "outcome", "outcome must be one of succeeded, failed."),
             ("x", "something new", "x", "x has a value that is not allowed."),

@@ -8,7 +8,7 @@ use actix_web::dev::Payload;
 use actix_web::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use actix_web::web::Bytes;
 use actix_web::{FromRequest, HttpRequest};
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::error::Category;
 
 use super::explain::{Explanation, explain};
@@ -119,44 +119,53 @@ fn check_announcement(request: &HttpRequest) -> Result<(), Problem> {
 
 /// Reads a body, and names the field at fault.
 fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
-    // A struct could be read from an array, too; the API has objects only.
-    let first = body.iter().find(|byte| !byte.is_ascii_whitespace());
-    if first.is_none() {
-        let detail = "The body is empty. Send a JSON object.";
-        return Err(Problem::new(Code::MalformedJson, detail).field("body"));
+    match body.iter().find(|byte| !byte.is_ascii_whitespace()) {
+        Some(b'{') => {}
+        None => {
+            let detail = "The body is empty. Send a JSON object.";
+            return Err(Problem::new(Code::MalformedJson, detail).field("body"));
+        }
+        // A struct could be read from an array, too; the API has objects only.
+        Some(_) => {
+            serde_json::from_slice::<IgnoredAny>(body).map_err(|error| malformed(&error))?;
+            let detail = "The body must be a JSON object.";
+            return Err(Problem::new(Code::InvalidRequest, detail).field("body"));
+        }
     }
     let mut reader = serde_json::Deserializer::from_slice(body);
     let value = serde_path_to_error::deserialize::<_, T>(&mut reader).map_err(|error| {
         let path = error.path().to_string();
-        problem(&path, &error.into_inner())
-    });
-    if first != Some(&b'{') && serde_json::from_slice::<serde::de::IgnoredAny>(body).is_ok() {
-        return Err(
-            Problem::new(Code::InvalidRequest, "The body must be a JSON object.").field("body"),
-        );
-    }
-    let value = value?;
-    reader.end().map_err(|error| problem(".", &error))?;
+        let error = error.into_inner();
+        // For a word, serde_json calls anything but a text a mistake of syntax.
+        if error.is_syntax() && serde_json::from_slice::<serde_json::Value>(body).is_ok() {
+            return wrong(&path, "invalid type: other, expected a string");
+        }
+        problem(&path, &error)
+    })?;
+    reader.end().map_err(|error| malformed(&error))?;
     Ok(value)
 }
 
 fn problem(path: &str, error: &serde_json::Error) -> Problem {
     match error.classify() {
-        Category::Syntax | Category::Eof | Category::Io => Problem::new(
-            Code::MalformedJson,
-            format!(
-                "The body is not valid JSON (line {}, column {}). Send one JSON object in UTF-8 and nothing after it.",
-                error.line(),
-                error.column()
-            ),
-        )
-        .field("body"),
+        Category::Syntax | Category::Eof | Category::Io => malformed(error),
         Category::Data => {
             let message = error.to_string();
             let position = format!(" at line {} column {}", error.line(), error.column());
-            let message = message.strip_suffix(&position).unwrap_or(&message);
-            let Explanation { field, detail } = explain(path, message);
-            Problem::new(Code::InvalidRequest, detail).field(field)
+            wrong(path, message.strip_suffix(&position).unwrap_or(&message))
         }
     }
+}
+
+fn malformed(error: &serde_json::Error) -> Problem {
+    let (line, column) = (error.line(), error.column());
+    let detail = format!(
+        "The body is not valid JSON (line {line}, column {column}). Send one JSON object in UTF-8 and nothing after it."
+    );
+    Problem::new(Code::MalformedJson, detail).field("body")
+}
+
+fn wrong(path: &str, message: &str) -> Problem {
+    let Explanation { field, detail } = explain(path, message);
+    Problem::new(Code::InvalidRequest, detail).field(field)
 }

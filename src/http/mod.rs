@@ -6,3 +6,4 @@ pub mod query;
 pub mod request_id;
 pub mod respond;
 pub mod text;
+pub mod unread;

@@ -43,6 +43,8 @@ pub struct HeldKey {
 pub enum Acted {
     /// It settled the key in the same transaction as its own rows. The best way: nothing can come between.
     Settled(StoredResponse),
+    /// It was done before under another key, with this answer; the service settles this key with the same.
+    DoneBefore(StoredResponse),
     /// It changed nothing that could be done twice; the service settles the key with this.
     Ended(Ending),
     /// It found that the lease is not its own any more, and changed nothing.
@@ -124,26 +126,26 @@ impl IdempotencyService {
                 Decision::TakeOver(recovery) => self.take_over(existing.as_ref(), recovery).await?,
             };
             let Some(held) = held else { continue };
-            match action.act(&held).await? {
+            let (ending, replayed) = match action.act(&held).await? {
                 Acted::Settled(response) => {
                     return Ok(Answered {
                         response,
                         replayed: false,
                     });
                 }
-                Acted::Ended(ending) => {
-                    if self
-                        .repository
-                        .settle(&held.key, &held.lease_token, &ending)
-                        .await?
-                    {
-                        return Ok(Answered {
-                            response: ending.response().clone(),
-                            replayed: false,
-                        });
-                    }
-                }
-                Acted::LeaseLost => {}
+                Acted::DoneBefore(response) => (Ending::Done(response), true),
+                Acted::Ended(ending) => (ending, false),
+                Acted::LeaseLost => continue,
+            };
+            let settled = self
+                .repository
+                .settle(&held.key, &held.lease_token, &ending)
+                .await?;
+            if settled {
+                return Ok(Answered {
+                    response: ending.response().clone(),
+                    replayed,
+                });
             }
         }
         Err(KeyedError::InUse {

@@ -105,6 +105,11 @@ fn pairs<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, 
             formatter.write_str("a map")
         }
 
+        /// Null is no pairs, as it is no description.
+        fn visit_unit<E: serde::de::Error>(self) -> Result<Self::Value, E> {
+            Ok(BTreeMap::new())
+        }
+
         fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
             let mut pairs = BTreeMap::new();
             while let Some((name, value)) = map.next_entry()? {
@@ -116,7 +121,7 @@ fn pairs<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, 
         }
     }
 
-    deserializer.deserialize_map(Pairs)
+    deserializer.deserialize_any(Pairs)
 }
 
 /// `PATCH /v1/invoices/{id}`.

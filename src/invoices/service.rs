@@ -220,17 +220,17 @@ impl KeyedAction for Creation {
         Ok(match inserted {
             Inserted::Yes => Acted::Settled(response),
             Inserted::LeaseLost => Acted::LeaseLost,
-            Inserted::Exists(first) => Acted::Ended(match self.same_as(&first) {
-                Some(response) => Ending::Done(response),
+            Inserted::Exists(first) => match self.same_as(&first) {
+                Some(response) => Acted::DoneBefore(response),
                 None => {
                     let problem = exists();
-                    Ending::Failed(StoredResponse {
+                    Acted::Ended(Ending::Failed(StoredResponse {
                         status: problem.code().status(),
                         location: None,
                         body: problem.to_body(),
-                    })
+                    }))
                 }
-            }),
+            },
         })
     }
 }

@@ -9,6 +9,7 @@ mod support;
 
 mod attempts;
 mod charges;
+<<<<<<< HEAD
 mod charges_api;
 mod faults;
 mod peers;
@@ -19,3 +20,9 @@ mod takeover;
 mod unknown;
 mod waiting;
 mod window;
+=======
+mod hostile;
+mod idempotency_header;
+mod invoices;
+mod problems;
+>>>>>>> td

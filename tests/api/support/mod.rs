@@ -6,11 +6,13 @@ mod stores;
 mod app;
 mod database;
 mod oracles;
+mod raw;
 mod reply;
 mod steps;
 
-pub use app::{TestApp, TestAppBuilder};
+pub use app::TestApp;
 pub use chargeonce::storage::Engine;
 pub use database::TestDatabase;
+pub use raw::{RawRequest, parse};
 pub use reply::Reply;
 pub use steps::{Line, SENDS_MAX};

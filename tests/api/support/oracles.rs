@@ -2,8 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use chargeonce::payments::mock::RecordedRequest;
-
 use super::{Reply, TestApp};
 
 impl TestApp {
@@ -91,7 +89,7 @@ impl TestApp {
     fn check_bytes(&self) {
         let mut bodies: BTreeMap<String, (String, Vec<u8>)> = BTreeMap::new();
         for request in self.mock.requests() {
-            if request.method != "POST" || is_of_another_program(&request) {
+            if request.method != "POST" || is_of_another_program(&request.headers) {
                 continue;
             }
             let key = request
@@ -128,9 +126,9 @@ impl TestApp {
 }
 
 /// A request that the test itself made, in the place of some other program on the same account.
-fn is_of_another_program(request: &RecordedRequest) -> bool {
+fn is_of_another_program(headers: &[(String, String)]) -> bool {
     let is_marked = |(name, _): &(String, String)| name.eq_ignore_ascii_case("x-another-program");
-    request.headers.iter().any(is_marked)
+    headers.iter().any(is_marked)
 }
 
 fn check_equal_successes(replies: &[Reply]) {

@@ -17,6 +17,7 @@ pub struct SeenRequest {
     pub method: String,
     pub path: String,
     pub idempotency_key: Option<String>,
+    pub headers: Vec<(String, String)>,
     #[serde(deserialize_with = "bytes")]
     pub body: Vec<u8>,
 }
