@@ -9,10 +9,13 @@ mod support;
 
 mod attempts;
 mod charges;
-<<<<<<< HEAD
 mod charges_api;
 mod faults;
+mod hostile;
+mod idempotency_header;
+mod invoices;
 mod peers;
+mod problems;
 mod processing;
 mod replays;
 mod review;
@@ -20,9 +23,3 @@ mod takeover;
 mod unknown;
 mod waiting;
 mod window;
-=======
-mod hostile;
-mod idempotency_header;
-mod invoices;
-mod problems;
->>>>>>> td
