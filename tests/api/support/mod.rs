@@ -6,7 +6,7 @@ mod oracles;
 mod reply;
 mod steps;
 
-pub use app::{TestApp, TestAppBuilder};
+pub use app::TestApp;
 pub use chargeonce::storage::Engine;
 pub use database::TestDatabase;
 pub use reply::Reply;
