@@ -278,14 +278,13 @@ mod tests {
                 .cloned()
                 .chain([failed(FailureKind::Refused)])
             {
-                match after_unknown(&earlier, said.clone()) {
-                    Outcome::Unknown(joined) => {
-                        let kept = (joined.next, joined.payment_id.as_deref());
-                        assert_eq!(kept, (next, Some("pi_1")), "{said:?}");
-                        assert!(joined.reason.starts_with("x; "), "{}", joined.reason);
-                    }
-                    other => panic!("{said:?} became {other:?}"),
-                }
+                let joined = after_unknown(&earlier, said.clone());
+                let Outcome::Unknown(joined) = joined else {
+                    panic!("{said:?} became {joined:?}");
+                };
+                let kept = (joined.next, joined.payment_id.as_deref());
+                assert_eq!(kept, (next, Some("pi_1")), "{said:?}");
+                assert!(joined.reason.starts_with("x; "), "{}", joined.reason);
             }
         }
     }

@@ -4,6 +4,11 @@
 //! never slept through: a test makes the rows older instead (`TestApp::age`), which to the service is the database's clock
 //! moving on, and moves the mock's clock (`MockStripe::advance_clock`).
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test fails by panicking, in its helpers too"
+)]
+
 #[macro_use]
 mod support;
 

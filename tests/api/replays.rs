@@ -99,6 +99,21 @@ on_both_stores! {
         assert_eq!(app.mock.ledger().requests, asked, "the provider was asked again");
     }
 
+    async fn a_success_cannot_be_undone_by_hand_and_then_charged_again(engine) {
+        let app = TestApp::start(engine).await;
+        app.invoice("inv_1").await;
+        let first = app.charge("inv_1").await;
+
+        for undo in ["UPDATE charges SET status = 'failed'", "UPDATE invoices SET status = 'open'"] {
+            assert!(app.database.try_execute(undo).await.is_err(), "{undo}");
+        }
+        let again = app.charge("inv_1").await;
+
+        assert!(again.is_replay());
+        assert_eq!(app.sends(), ["charge:inv_1"]);
+        app.check_oracles(&[first, again]).await;
+    }
+
     async fn an_invoice_that_was_not_there_is_charged_once_it_is(engine) {
         let app = TestApp::start(engine).await;
 

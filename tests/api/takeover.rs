@@ -116,7 +116,7 @@ on_both_stores! {
             assert_eq!(first.body, second.body);
             assert_eq!(app.times_paid("inv_1"), 1);
             assert_eq!(app.attempts("inv_1").await, ["succeeded"]);
-            let takeovers = "SELECT CAST(takeovers AS BIGINT) AS value FROM idempotency_keys";
+            let takeovers = "SELECT CAST(takeovers AS BIGINT) AS value FROM idempotency_keys WHERE key = 'charge:inv_1'";
             assert_eq!(app.database.number(takeovers).await, 1);
             app.check_oracles(&[first, second]).await;
         }
