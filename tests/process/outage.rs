@@ -24,6 +24,17 @@ async fn postgres_a_paused_database_is_a_quick_503_and_recovers() {
     join_all((0..40).map(|_| service.get("/health/ready"))).await;
 
     server.pause();
+    // All by itself, so that every connection of the pool could be tried for it.
+    let begun = Instant::now();
+    service
+        .charge("inv_0")
+        .await
+        .assert(503, "storage_unavailable", "unknown", "later");
+    assert!(
+        begun.elapsed() < Duration::from_secs(4),
+        "{:?}",
+        begun.elapsed()
+    );
     let calls = (0..100).map(|n| {
         let (service, id) = (&service, &ids[n % ids.len()]);
         async move {
@@ -36,7 +47,7 @@ async fn postgres_a_paused_database_is_a_quick_503_and_recovers() {
     for (reply, took) in &refused {
         reply.assert(503, "storage_unavailable", "unknown", "later");
         assert!(reply.header("retry-after").is_some());
-        assert!(*took < Duration::from_millis(2_500), "{took:?}");
+        assert!(*took < Duration::from_secs(4), "{took:?}");
     }
     assert_eq!(app.sends(), Vec::<String>::new());
     assert_eq!(service.get("/health/live").await.status, 200);
@@ -168,7 +179,7 @@ async fn postgres_an_abandoned_transaction_of_somebody_else_blocks_a_charge_for_
     let refused = service.charge("inv_0").await;
     refused.assert(503, "storage_unavailable", "unknown", "later");
     assert!(
-        begun.elapsed() < Duration::from_millis(2_500),
+        begun.elapsed() < Duration::from_secs(4),
         "{:?}",
         begun.elapsed()
     );
