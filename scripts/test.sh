@@ -84,6 +84,10 @@ fi
 cargo_code=0
 run_cargo_test ${harness_args[@]+"${harness_args[@]}"} || cargo_code=$?
 
+while IFS= read -r line; do
+    not_run+=("${line#NOT RUN: }")
+done < <(grep '^NOT RUN: ' "$output" || true)
+
 counts="$(summarize)"
 code="$cargo_code"
 echo

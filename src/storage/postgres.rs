@@ -118,17 +118,31 @@ async fn establish(settings: &StoreSettings) -> ConnectionResult<Connection> {
         .application_name("chargeonce")
         .connect_timeout(settings.timeout);
     let tls = rustls_connector().map_err(|error| bad(&error))?;
-    let (client, driver) = config.connect(tls).await.map_err(|error| bad(&error))?;
-    let mut connection = AsyncPgConnection::try_from_client_and_connection(client, driver).await?;
+    let (client, mut driver) = config.connect(tls).await.map_err(|error| bad(&error))?;
     if settings.statement_cache {
+        let mut connection =
+            AsyncPgConnection::try_from_client_and_connection(client, driver).await?;
         connection
             .batch_execute(&session_limits(settings.timeout))
             .await
             .map_err(|error| bad(&error))?;
-    } else {
-        // Behind a pooler a session is not ours to set: the limits belong on the role (see .env.example).
-        connection.set_prepared_statement_cache_size(CacheSize::Disabled);
+        return Ok(connection);
     }
+    // Behind a pooler a session is not ours to set: the limits belong on the role (see .env.example). diesel-async prepares
+    // a few statements of its own first; in a transaction they stay in one session, and leave nothing in it.
+    tokio::select! {
+        begun = client.batch_execute("BEGIN") => begun.map_err(|error| bad(&error))?,
+        ended = &mut driver => return Err(bad(&match ended {
+            Ok(()) => "the connection was closed".to_owned(),
+            Err(error) => error.to_string(),
+        })),
+    }
+    let mut connection = AsyncPgConnection::try_from_client_and_connection(client, driver).await?;
+    connection.set_prepared_statement_cache_size(CacheSize::Disabled);
+    connection
+        .batch_execute("COMMIT")
+        .await
+        .map_err(|error| bad(&error))?;
     Ok(connection)
 }
 

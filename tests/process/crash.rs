@@ -7,7 +7,7 @@ use std::time::Duration;
 use chargeonce::charges::crash::Step;
 use futures_util::future::join_all;
 
-use crate::support::{Reply, Service, TestApp, eventually};
+use crate::support::{Reply, Service, TestApp, eventually, report};
 
 /// What the provider does with a charge: its name, the payment method, a fault of the key's first sends.
 struct Case {
@@ -57,7 +57,7 @@ on_both_stores! {
                 reached.extend(steps);
             }
         }
-        println!("{combinations} combinations of crashes and answers on {engine:?}; died at {reached:?}");
+        report(&format!("{combinations} combinations of crashes and answers on {engine:?}, none charged twice or lost"));
         // A cancel needs a payment that nobody finished; it has a test of its own.
         let never: Vec<&str> = Step::ALL.iter().map(|step| step.as_str()).filter(|step| !reached.contains(step)).collect();
         assert_eq!(never, ["after_cancel"]);

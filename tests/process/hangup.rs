@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::support::{Engine, HeldPoint, Session, TestApp, eventually, reset};
+use crate::support::{HeldPoint, TestApp, reset};
 
 on_both_stores! {
     async fn a_reset_right_after_the_request_leaves_nothing_half_done(engine) {
@@ -54,36 +54,4 @@ on_both_stores! {
         assert!(reply.is_replay());
         app.check_oracles(&[reply]).await;
     }
-}
-
-/// The reserve transaction itself is under way, waiting for a lock, when its caller is gone.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs PostgreSQL: make test"]
-async fn postgres_a_reset_inside_the_reserve_transaction_leaves_no_open_transaction() {
-    let app = TestApp::start(Engine::Postgres).await;
-    let service = app.serve().await;
-    service.invoice("inv_1").await;
-    let mut locker = Session::open(&app.database.url).await;
-    locker.run("BEGIN").await;
-    locker
-        .run("LOCK TABLE idempotency_keys IN EXCLUSIVE MODE")
-        .await;
-
-    let connection = service.charge_unread("inv_1").await;
-    eventually("the reservation waits for the lock", async || {
-        let waiting = "SELECT count(*) AS value FROM pg_stat_activity WHERE datname = current_database() \
-            AND wait_event_type = 'Lock'";
-        (app.database.number(waiting).await == 1).then_some(())
-    })
-    .await;
-    reset(connection);
-    assert_eq!(service.get("/health/live").await.status, 200);
-    locker.run("COMMIT").await;
-    app.settled("inv_1").await;
-
-    let open = "SELECT count(*) AS value FROM pg_stat_activity WHERE datname = current_database() \
-        AND state LIKE 'idle in transaction%'";
-    assert_eq!(app.database.number(open).await, 0);
-    assert_eq!(app.sends(), ["charge:inv_1"]);
-    app.check_oracles(&[]).await;
 }

@@ -9,10 +9,10 @@
 mod support;
 
 mod crash;
+mod files;
 mod hangup;
-mod outage;
-mod pooler;
+mod postgres;
 mod replicas;
-mod scarcity;
 mod shutdown;
+mod sqlite;
 mod startup;

@@ -4,6 +4,9 @@ use serde_json::json;
 
 use crate::support::{Engine, TestApp};
 
+/// `jane`, as a driver prints a value that it sends.
+const JANE_IN_BYTES: &str = "106, 97, 110, 101";
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_bad_setting_stops_the_start_and_is_named() {
     let app = TestApp::start(Engine::Sqlite).await;
@@ -96,7 +99,7 @@ on_both_stores! {
 
             let said = format!("{}{}", service.stdout(), service.stderr());
             assert!(said.contains("charge"), "the log says something");
-            for secret in ["topsecret", "hunter2", "jane@example.org", "jane%40example.org", "a-private-note", "amountCents\\\":1250"] {
+            for secret in ["topsecret", "hunter2", "jane@example.org", "jane%40example.org", "a-private-note", JANE_IN_BYTES, "amountCents\\\":1250"] {
                 let line = said.lines().find(|line| line.contains(secret));
                 assert_eq!(line, None, "{level} {format}: {secret}");
             }

@@ -89,6 +89,7 @@ impl TestDatabase {
     }
 
     /// Runs one statement that may fail.
+    #[allow(dead_code, reason = "not every test binary needs it")]
     pub async fn try_execute(&self, sql: &str) -> Result<usize, String> {
         match self.engine {
             Engine::Sqlite => {

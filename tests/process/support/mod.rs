@@ -45,3 +45,10 @@ pub async fn eventually<T>(what: &str, mut probe: impl AsyncFnMut() -> Option<T>
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
+
+/// Says something that is worth a line even when the test passes.
+pub fn report(line: &str) {
+    use std::io::Write;
+    // Not by a macro: the test harness would keep what that prints to itself.
+    writeln!(std::io::stderr(), "{line}").unwrap();
+}

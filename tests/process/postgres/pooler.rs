@@ -8,15 +8,15 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 
-use crate::support::{Engine, Process, TestApp, eventually};
+use crate::support::{Engine, Process, TestApp, eventually, report};
 
 const PGBOUNCER: &str = "/usr/sbin/pgbouncer";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs PostgreSQL: make test"]
-async fn postgres_two_processes_share_two_pooled_sessions() {
+async fn two_processes_share_two_pooled_sessions() {
     if !Path::new(PGBOUNCER).exists() {
-        println!("NOT RUN: pgbouncer is not installed");
+        report("NOT RUN: the service behind PgBouncer (pgbouncer is not installed)");
         return;
     }
     let app = TestApp::start(Engine::Postgres).await;

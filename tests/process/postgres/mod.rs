@@ -1,0 +1,6 @@
+//! What only PostgreSQL can do to the service: be away, be shared through a pooler, hold locks, have a clock of its own.
+
+mod clock;
+mod outage;
+mod pooler;
+mod sessions;
