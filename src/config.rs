@@ -228,14 +228,13 @@ impl Settings {
                 "must have at most 64 visible ASCII characters",
             ));
         }
-        for (name, time) in [
-            ("REQUEST_HEADER_TIME", self.request_header_time),
-            ("REQUEST_BODY_TIME", self.request_body_time),
-        ] {
-            // To actix-web, a limit of nothing means no limit.
-            if time < Duration::from_millis(100) {
-                return Err(wrong(name, "must be at least 100ms"));
-            }
+        // actix-http reads its clock twice a second. A shorter limit may already be over when it is set, and then never
+        // ends: a silent connection would be kept for ever.
+        if self.request_header_time < Duration::from_secs(1) {
+            return Err(wrong("REQUEST_HEADER_TIME", "must be at least 1s"));
+        }
+        if self.request_body_time < Duration::from_millis(100) {
+            return Err(wrong("REQUEST_BODY_TIME", "must be at least 100ms"));
         }
         if self.provider_timeout < Duration::from_millis(100) {
             return Err(wrong("PROVIDER_TIMEOUT", "must be at least 100ms"));
@@ -419,6 +418,8 @@ mod tests {
             ("MOCK_LATENCY_MS", &[("MOCK_LATENCY_MS", "20ms")]),
             ("PROVIDER_TIMEOUT", &[("PROVIDER_TIMEOUT", "80")]),
             ("PROVIDER_TIMEOUT", &[("PROVIDER_TIMEOUT", "0s")]),
+            ("REQUEST_HEADER_TIME", &[("REQUEST_HEADER_TIME", "900ms")]),
+            ("REQUEST_BODY_TIME", &[("REQUEST_BODY_TIME", "0s")]),
             ("PROVIDER_MAX_RETRIES", &[("PROVIDER_MAX_RETRIES", "-1")]),
             ("PROVIDER_RATE_LIMIT", &[("PROVIDER_RATE_LIMIT", "fast")]),
             ("PROVIDER_CONCURRENCY", &[("PROVIDER_CONCURRENCY", "-1")]),

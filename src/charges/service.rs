@@ -499,10 +499,10 @@ impl ChargesService {
             }
         };
         match ended {
-            Ended::Settled(response) => Ok(ChargeAnswer::Stored {
+            Ended::Settled(charge, response) => Ok(ChargeAnswer::Stored {
                 response,
                 replayed: false,
-                retry_after_seconds: None,
+                retry_after_seconds: outlook(&charge, self.policy()).retry_after_seconds,
             }),
             Ended::Undecided(charge) if charge.status == ChargeStatus::NeedsReview => {
                 Err(answer::needs_review(&charge, self.policy()))

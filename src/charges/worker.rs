@@ -46,8 +46,8 @@ pub struct HeldAttempt {
 /// How a turn ended.
 #[derive(Debug)]
 pub enum Ended {
-    /// With a verdict and the answer that is now stored.
-    Settled(StoredResponse),
+    /// With a verdict: the charge as it is now, and the answer that is stored.
+    Settled(Charge, StoredResponse),
     /// Without a verdict; the charge as it is now.
     Undecided(Charge),
     /// Nothing was executed and the reservation was given back.
@@ -196,7 +196,7 @@ impl Worker {
             (
                 AttemptRecord::Succeeded { response, .. } | AttemptRecord::Failed { response, .. },
                 _,
-            ) => Ended::Settled(response),
+            ) => Ended::Settled(charge, response),
             (AttemptRecord::Released, Verdict::Released(reason)) => Ended::Released(reason),
             (_, _) => Ended::Undecided(charge),
         })

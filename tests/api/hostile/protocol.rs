@@ -30,7 +30,7 @@ async fn refused(app: &TestApp, name: &str, bytes: &[u8], statuses: &[u16]) {
 
 on_both_stores! {
     async fn bytes_that_are_no_http_are_refused_and_nothing_happens(engine) {
-        let app = TestApp::with(engine).set("REQUEST_HEADER_TIME", "300ms").start().await;
+        let app = TestApp::with(engine).set("REQUEST_HEADER_TIME", "1s").start().await;
         app.invoice("inv_1").await;
         let nothing = &[400, 0][..];
         let header_bomb = (0..2_000).map(|n| format!("X-{n}: y\r\n")).collect::<String>();
@@ -122,7 +122,7 @@ on_both_stores! {
     }
 
     async fn clients_that_send_a_byte_now_and_then_are_let_go_and_hinder_nobody(engine) {
-        let app = TestApp::with(engine).set("REQUEST_HEADER_TIME", "600ms").set("REQUEST_BODY_TIME", "600ms").start().await;
+        let app = TestApp::with(engine).set("REQUEST_HEADER_TIME", "1s").set("REQUEST_BODY_TIME", "600ms").start().await;
         app.invoice("inv_1").await;
         let before = traces(&app).await;
         let tick = Duration::from_millis(100);
