@@ -6,6 +6,7 @@
 # TEST_DATABASE_URL: a PostgreSQL server to use, with the right to create databases. Unset: a throwaway cluster.
 # STRIPE_MOCK_BIN:   a stripe-mock to use. Unset: the installed one, or one built with Go.
 # LOCALSTRIPE_BIN:   a localstripe to use. Unset: one from PyPI, in target/.
+# SDK_PYTHON, SDK_NODE_DIR: a Python, and a folder with node_modules, that have Stripe's SDK. Unset: installed here.
 # CI=true:           whatever could not be run is an error.
 set -euo pipefail
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
@@ -15,6 +16,8 @@ source scripts/lib/postgres.sh
 source scripts/lib/stripe_mock.sh
 # shellcheck source=scripts/lib/localstripe.sh
 source scripts/lib/localstripe.sh
+# shellcheck source=scripts/lib/sdks.sh
+source scripts/lib/sdks.sh
 
 cargo_job=""
 output="$(mktemp)"
@@ -75,10 +78,18 @@ if ! localstripe_provide; then
     not_run+=("localstripe tests ($LOCALSTRIPE_MISSING)")
     harness_args+=(--skip peers::localstripe)
 fi
-if postgres_provide; then
-    harness_args+=(--include-ignored)
-else
+harness_args+=(--include-ignored)
+if ! postgres_provide; then
     not_run+=("PostgreSQL tests ($POSTGRES_MISSING)")
+    harness_args+=(--skip ::postgres::)
+fi
+if ! sdk_python_provide; then
+    not_run+=("Python SDK test ($SDK_PYTHON_MISSING)")
+    harness_args+=(--skip the_python_sdk_)
+fi
+if ! sdk_node_provide; then
+    not_run+=("Node SDK test ($SDK_NODE_MISSING)")
+    harness_args+=(--skip the_node_sdk_)
 fi
 
 cargo_code=0

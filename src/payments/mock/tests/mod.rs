@@ -1,11 +1,15 @@
 //! Tests of the engine as a whole: requests in, answers and ledger out.
 
+mod chaos;
 mod faults;
 mod http;
 mod idempotency;
 mod lists;
 mod objects;
 mod payments;
+mod search;
+mod steps;
+mod webhooks;
 
 use serde_json::Value;
 
