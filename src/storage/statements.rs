@@ -4,27 +4,34 @@
 //! take); `$backend` is the adapter's module with its connection and row locks, `$transaction` its way to begin one.
 //!
 //! Every unit of work is a transaction of its own, single statements too: behind a pooler in transaction mode a
-//! statement and its preparation then reach the same server. A unit that exceeds its time takes its connection with it,
-//! so that nothing half done ever returns to the pool.
+//! statement and its preparation then reach the same server. A unit that exceeds its time, or whose caller is gone, takes
+//! its connection with it, so that nothing half done ever returns to the pool.
+//!
+//! **Rows are locked in one order: the invoice, the key, the charge.** Whatever needs several of them takes them so,
+//! inserts and deletions included; two units that went opposite ways would wait for each other until the database ended
+//! one of them, and that could be the one that records money.
 
 use super::StorageError;
+use super::lent::Lent;
 
-/// Runs a body in a transaction on a connection from the pool, within the store's time limit.
+/// Runs a body in a transaction on a connection from the pool, within the store's time limit. After a unit that was cut
+/// off it is not known whether its write took place: a commit on its way is not called back, anything before it is rolled
+/// back by the database once the connection is closed.
 macro_rules! unit {
     ($store:expr, $transaction:ident, async |$conn:ident| $body:block) => {{
-        let mut connection = $store.connection().await?;
-        let work = connection.$transaction(async |$conn| $body);
-        match tokio::time::timeout($store.limit(), work).await {
-            Ok(outcome) => outcome,
-            Err(_) => {
-                drop(diesel_async::pooled_connection::deadpool::Object::take(
-                    connection,
-                ));
-                Err(StorageError::Unavailable("no answer in time".into()))
+        let mut lent = Lent::new($store.connection().await?);
+        let work = lent.connection().$transaction(async |$conn| $body);
+        let outcome = tokio::time::timeout($store.limit(), work).await;
+        match outcome {
+            Ok(outcome) => {
+                lent.give_back();
+                outcome
             }
+            Err(_) => Err(StorageError::Unavailable("no answer in time".into())),
         }
     }};
 }
+
 /// Turns a failed guard into the port's "somebody else was first".
 pub fn guarded<T>(outcome: Result<T, StorageError>) -> Result<Option<T>, StorageError> {
     match outcome {
@@ -74,7 +81,7 @@ macro_rules! repository {
             use super::super::schema::{charges, idempotency_keys, installation, invoices};
             use super::super::$backend::{self as backend, Connection, $store};
             use super::super::{StorageError, StoreInfo};
-            use super::{guarded, one_or_guard, one_or_inconsistent};
+            use super::{Lent, guarded, one_or_guard, one_or_inconsistent};
             use crate::charges::model::Charge;
             use crate::charges::repository::{
                 AttemptRecord, ChargeFilter, ChargeRepository, ChargeSnapshot, NewAttempt,
@@ -391,7 +398,9 @@ macro_rules! repository {
                     record: &AttemptRecord,
                 ) -> Result<bool, StorageError> {
                     let outcome = unit!(self, $transaction, async |conn| {
+                        let paid = pay_invoice(conn, charge, record).await?;
                         take_key(conn, charge, lease_token, record).await?;
+                        one_or_inconsistent(paid, "the invoice of a succeeded charge")?;
                         write_record(conn, charge, record).await
                     });
                     Ok(guarded(outcome)?.is_some())
@@ -403,6 +412,15 @@ macro_rules! repository {
                 ) -> Result<bool, StorageError> {
                     let charge = &resolution.charge;
                     let outcome = unit!(self, $transaction, async |conn| {
+                        let paid = pay_invoice(conn, charge, &resolution.record).await?;
+                        let token: String = idempotency_keys::table
+                            .find(&charge.idempotency_key)
+                            .select(idempotency_keys::lease_token)
+                            .first(conn)
+                            .await
+                            .optional()?
+                            .ok_or(StorageError::Guard)?;
+                        take_key(conn, charge, &token, &resolution.record).await?;
                         let rows = diesel::update(
                             charges::table
                                 .filter(charges::id.eq(&charge.id))
@@ -412,12 +430,7 @@ macro_rules! repository {
                         .execute(conn)
                         .await?;
                         one_or_guard(rows)?;
-                        let token: String = idempotency_keys::table
-                            .find(&charge.idempotency_key)
-                            .select(idempotency_keys::lease_token)
-                            .first(conn)
-                            .await?;
-                        take_key(conn, charge, &token, &resolution.record).await?;
+                        one_or_inconsistent(paid, "the invoice of a succeeded charge")?;
                         write_record(conn, charge, &resolution.record).await
                     });
                     Ok(guarded(outcome)?.is_some())
@@ -589,8 +602,32 @@ macro_rules! repository {
                     .await?)
             }
 
-            /// The first step of every record: the key's row, while the token holds it. All that follows is rolled back
-            /// when it does not.
+            /// The first step of every record: a success pays its invoice. One when that is as it should be; to be judged
+            /// once the key is held, as a stale owner may well find the invoice paid.
+            async fn pay_invoice(
+                conn: &mut Connection,
+                charge: &Charge,
+                record: &AttemptRecord,
+            ) -> Result<usize, StorageError> {
+                match record {
+                    AttemptRecord::Succeeded { .. } => {
+                        Ok(diesel::update(open_invoice(&charge.invoice_id))
+                            .set((
+                                invoices::status.eq("paid"),
+                                invoices::updated_at_ms.eq(now()),
+                            ))
+                            .execute(conn)
+                            .await?)
+                    }
+                    AttemptRecord::Failed { .. }
+                    | AttemptRecord::Processing { .. }
+                    | AttemptRecord::NeedsReview { .. }
+                    | AttemptRecord::Unknown { .. }
+                    | AttemptRecord::Released => Ok(1),
+                }
+            }
+
+            /// The second step: the key's row, while the token holds it. Everything is rolled back when it does not.
             async fn take_key(
                 conn: &mut Connection,
                 charge: &Charge,
@@ -624,18 +661,22 @@ macro_rules! repository {
                             .await?
                     }
                     AttemptRecord::Released => {
+                        // The charge refers to the key and goes first, so the key is locked by a change before.
+                        let unsent =
+                            held(key, lease_token).filter(idempotency_keys::takeovers.eq(0));
+                        let rows = diesel::update(unsent.clone())
+                            .set(idempotency_keys::updated_at_ms.eq(now()))
+                            .execute(conn)
+                            .await?;
+                        one_or_guard(rows)?;
                         diesel::delete(undecided(&charge.id)).execute(conn).await?;
-                        diesel::delete(
-                            held(key, lease_token).filter(idempotency_keys::takeovers.eq(0)),
-                        )
-                        .execute(conn)
-                        .await?
+                        diesel::delete(unsent).execute(conn).await?
                     }
                 };
                 one_or_guard(rows)
             }
 
-            /// The charge's and the invoice's rows, once the key is held.
+            /// The last step: the charge's row, once the key is held.
             async fn write_record(
                 conn: &mut Connection,
                 charge: &Charge,
@@ -649,14 +690,6 @@ macro_rules! repository {
                         settled_at_ms,
                         ..
                     } => {
-                        let rows = diesel::update(open_invoice(&charge.invoice_id))
-                            .set((
-                                invoices::status.eq("paid"),
-                                invoices::updated_at_ms.eq(now()),
-                            ))
-                            .execute(conn)
-                            .await?;
-                        one_or_inconsistent(rows, "the invoice of a succeeded charge")?;
                         diesel::update(target)
                             .set((
                                 charges::status.eq("succeeded"),
