@@ -8,6 +8,7 @@ use diesel_async::pooled_connection::deadpool::{Object, Pool};
 use diesel_async::pooled_connection::{AsyncDieselConnectionManager, ManagerConfig};
 use diesel_async::{
     AsyncConnection, AsyncMigrationHarness, AsyncPgConnection, RunQueryDsl, SimpleAsyncConnection,
+    TransactionManager,
 };
 use diesel_migrations::{EmbeddedMigrations, MigrationHarness, embed_migrations};
 use futures_util::FutureExt;
@@ -17,6 +18,8 @@ use super::connect::{StoreSettings, build_pool, rustls_connector};
 use super::schema::invoices;
 
 pub type Connection = AsyncPgConnection;
+
+type Transactions = <Connection as AsyncConnection>::TransactionManager;
 
 const MIGRATIONS: EmbeddedMigrations = embed_migrations!("migrations/postgres");
 
@@ -130,18 +133,25 @@ fn session_limits(timeout: Duration) -> String {
     )
 }
 
+/// Runs what is missing, all in one transaction: half a start leaves nothing behind, the lock ends with it, and behind a
+/// pooler all of it reaches the same server and no setting stays in that server's session.
 async fn migrate(settings: &StoreSettings) -> Result<(), StorageError> {
     let unavailable = |error: &dyn std::fmt::Display| StorageError::Unavailable(error.to_string());
     let mut connection = tokio::time::timeout(settings.timeout, establish(settings))
         .await
         .map_err(|_| StorageError::Unavailable("no connection in time".into()))?
         .map_err(|error| unavailable(&error))?;
+    Transactions::begin_transaction(&mut connection).await?;
     // A migration may take longer than a statement of the service is given.
+    let prologue = format!(
+        "SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0; SELECT pg_advisory_xact_lock({MIGRATION_LOCK})"
+    );
     connection
-        .batch_execute(&format!("SET statement_timeout = 0; SET lock_timeout = 0; SELECT pg_advisory_lock({MIGRATION_LOCK})"))
+        .batch_execute(&prologue)
         .await
         .map_err(|error| unavailable(&error))?;
     let mut harness = AsyncMigrationHarness::new(connection);
     tokio::task::block_in_place(|| harness.run_pending_migrations(MIGRATIONS).map(|_| ()))
-        .map_err(|error| StorageError::Inconsistent(format!("a migration failed: {error}")))
+        .map_err(|error| StorageError::Inconsistent(format!("a migration failed: {error}")))?;
+    Ok(Transactions::commit_transaction(&mut harness.into_inner()).await?)
 }
