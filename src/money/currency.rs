@@ -104,6 +104,7 @@ fn listed(table: &[(&str, i64)], code: &str) -> Option<i64> {
 
 /// Presentment currencies for cards (Stripe docs, Currencies), sorted for the binary search. Which of them an account
 /// may use depends on its country; Stripe then refuses the charge. `bgn` and `hrk` are gone: their countries use `eur`.
+/// Stored invoices are read by this list too, so a code that was once accepted is never just removed from it.
 #[rustfmt::skip]
 const SUPPORTED: &[&str] = &[
     "aed", "afn", "all", "amd", "ang", "aoa", "ars", "aud", "awg", "azn", "bam", "bbd", "bdt", "bhd", "bif", "bmd",

@@ -12,7 +12,7 @@ use std::fmt;
 
 pub use currency::Currency;
 
-/// An amount that can be charged: whole minor units within the currency's limits.
+/// An amount that can be charged: whole minor units within the currency's limits, as they were when it was accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Money {
     amount_minor: i64,
@@ -106,6 +106,22 @@ impl Money {
                 step_minor,
                 below_minor,
                 above_minor,
+            });
+        }
+        Ok(Self {
+            amount_minor,
+            currency,
+        })
+    }
+
+    /// Reads money that was accepted before, by the limits of its own day: today's may have become tighter, and what is
+    /// owed must stay readable. The provider still has the last word on it.
+    pub fn stored(amount_minor: i64, currency_code: &str) -> Result<Self, MoneyError> {
+        let currency = Currency::parse(currency_code)?;
+        if amount_minor <= 0 {
+            return Err(MoneyError::AmountTooSmall {
+                currency,
+                least_minor: currency.least_minor(),
             });
         }
         Ok(Self {
@@ -228,6 +244,21 @@ mod tests {
                 "{amount_minor} {code}"
             );
             assert!(Money::new(below_minor, code).is_ok() && Money::new(above_minor, code).is_ok());
+        }
+    }
+
+    #[test]
+    fn stored_money_is_read_whatever_the_limits_have_become() {
+        for (amount_minor, code) in [(1, "usd"), (i64::MAX, "jpy"), (5_124, "kwd"), (101, "isk")] {
+            assert!(Money::new(amount_minor, code).is_err());
+            let money = Money::stored(amount_minor, code).unwrap();
+            assert_eq!(
+                (money.amount_minor(), money.currency().as_str()),
+                (amount_minor, code)
+            );
+        }
+        for (amount_minor, code) in [(0, "usd"), (-1, "usd"), (i64::MIN, "jpy"), (50, "xxx")] {
+            assert!(Money::stored(amount_minor, code).is_err());
         }
     }
 

@@ -17,6 +17,7 @@ use crate::invoices::repository::InvoiceRepository;
 mod connect;
 mod error;
 mod fragments;
+mod lent;
 mod postgres;
 mod rows;
 pub mod schema;

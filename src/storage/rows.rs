@@ -1,4 +1,7 @@
 //! Rows and their translation into models. What comes out of the database is checked here, on both ways.
+//!
+//! `None` is written as NULL and not as DEFAULT, so that every insert of a table is one and the same statement: with
+//! DEFAULT diesel would have it prepared anew each time.
 
 use diesel::prelude::*;
 
@@ -12,7 +15,7 @@ use crate::payments::outcome::Failure;
 use crate::payments::provider::FrozenRequest;
 
 #[derive(Debug, Clone, Queryable, Selectable, Insertable)]
-#[diesel(table_name = invoices)]
+#[diesel(table_name = invoices, treat_none_as_default_value = false)]
 pub struct InvoiceRow {
     pub id: String,
     pub customer_id: String,
@@ -28,7 +31,7 @@ pub struct InvoiceRow {
 }
 
 #[derive(Debug, Clone, Queryable, Selectable, Insertable)]
-#[diesel(table_name = charges)]
+#[diesel(table_name = charges, treat_none_as_default_value = false)]
 pub struct ChargeRow {
     pub id: String,
     pub invoice_id: String,
@@ -92,7 +95,7 @@ impl TryFrom<InvoiceRow> for Invoice {
     fn try_from(row: InvoiceRow) -> Result<Self, StorageError> {
         let broken = |what: &str| corrupt("invoices", &row.id, what);
         Ok(Self {
-            money: Money::new(row.amount_cents, &row.currency)
+            money: Money::stored(row.amount_cents, &row.currency)
                 .map_err(|_| broken("amount or currency"))?,
             metadata: serde_json::from_str(&row.metadata).map_err(|_| broken("metadata"))?,
             status: InvoiceStatus::parse(&row.status).ok_or_else(|| broken("status"))?,

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use diesel::prelude::*;
+use diesel::result::Error as DieselError;
 use diesel_async::pooled_connection::deadpool::{Object, Pool};
 use diesel_async::pooled_connection::{AsyncDieselConnectionManager, ManagerConfig};
 use diesel_async::sync_connection_wrapper::SyncConnectionWrapper;
-use diesel_async::{AsyncConnection, AsyncMigrationHarness, RunQueryDsl, SimpleAsyncConnection};
+use diesel_async::{AsyncConnection, RunQueryDsl, SimpleAsyncConnection};
 use diesel_migrations::{EmbeddedMigrations, MigrationHarness, embed_migrations};
 use futures_util::FutureExt;
 
@@ -54,9 +55,7 @@ impl SqliteStore {
         let connection = establish(settings.sqlite_path())
             .await
             .map_err(|error| StorageError::Unavailable(error.to_string()))?;
-        let mut harness = AsyncMigrationHarness::new(connection);
-        tokio::task::block_in_place(|| harness.run_pending_migrations(MIGRATIONS).map(|_| ()))
-            .map_err(|error| StorageError::Inconsistent(format!("a migration failed: {error}")))?;
+        migrate(connection).await?;
         let mut config = ManagerConfig::<Connection>::default();
         config.custom_setup = Box::new(|path| {
             let path = path.to_owned();
@@ -86,6 +85,22 @@ impl SqliteStore {
     pub fn limit(&self) -> Duration {
         LIMIT
     }
+}
+
+/// Runs what is missing, in one transaction that holds the write lock before it looks: of two that open a new file at the
+/// same moment, the second finds it done.
+async fn migrate(mut connection: Connection) -> Result<(), StorageError> {
+    let migrated = connection
+        .spawn_blocking(|connection| {
+            Ok(connection.immediate_transaction(|connection| {
+                connection.run_pending_migrations(MIGRATIONS).map(|_| ())
+            }))
+        })
+        .await?;
+    migrated.map_err(|error| match error.downcast::<DieselError>() {
+        Ok(error) => (*error).into(),
+        Err(error) => StorageError::Inconsistent(format!("a migration failed: {error}")),
+    })
 }
 
 /// Opens one connection. `synchronous = FULL`: a reservation that was committed must outlive a power failure, or the

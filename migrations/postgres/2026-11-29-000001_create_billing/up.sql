@@ -112,7 +112,10 @@ BEGIN
     RAISE EXCEPTION 'frozen columns of % never change', TG_TABLE_NAME USING ERRCODE = 'check_violation';
 END $$;
 CREATE TRIGGER charges_request_is_frozen BEFORE UPDATE OF
-    invoice_id, attempt, idempotency_key, amount_cents, currency, customer_id, payment_method_id, request_path, request_body
+    invoice_id, attempt, idempotency_key, amount_cents, currency, customer_id, payment_method_id, invoice_revision, provider,
+    request_path, request_body
     ON charges FOR EACH ROW EXECUTE FUNCTION refuse_frozen_change();
 CREATE TRIGGER invoices_amount_is_frozen BEFORE UPDATE OF customer_id, amount_cents, currency
     ON invoices FOR EACH ROW EXECUTE FUNCTION refuse_frozen_change();
+CREATE TRIGGER keys_content_is_frozen BEFORE UPDATE OF key, operation, attempt, fingerprint
+    ON idempotency_keys FOR EACH ROW EXECUTE FUNCTION refuse_frozen_change();

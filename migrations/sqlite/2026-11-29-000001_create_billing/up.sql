@@ -96,8 +96,11 @@ BEGIN SELECT RAISE(ABORT, 'the final status of invoices never changes'); END;
 
 -- What was asked of the provider is never rewritten, and neither is what an invoice asks for.
 CREATE TRIGGER charges_request_is_frozen BEFORE UPDATE OF
-    invoice_id, attempt, idempotency_key, amount_cents, currency, customer_id, payment_method_id, request_path, request_body
+    invoice_id, attempt, idempotency_key, amount_cents, currency, customer_id, payment_method_id, invoice_revision, provider,
+    request_path, request_body
     ON charges
 BEGIN SELECT RAISE(ABORT, 'frozen columns of charges never change'); END;
 CREATE TRIGGER invoices_amount_is_frozen BEFORE UPDATE OF customer_id, amount_cents, currency ON invoices
 BEGIN SELECT RAISE(ABORT, 'frozen columns of invoices never change'); END;
+CREATE TRIGGER keys_content_is_frozen BEFORE UPDATE OF key, operation, attempt, fingerprint ON idempotency_keys
+BEGIN SELECT RAISE(ABORT, 'frozen columns of idempotency_keys never change'); END;

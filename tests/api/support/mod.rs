@@ -1,10 +1,13 @@
 //! The harness: a service, its database and its provider for one test.
 
 #[macro_use]
-mod stores;
+#[path = "../../support/both_stores.rs"]
+mod both_stores;
+#[path = "../../support/database.rs"]
+#[allow(dead_code, reason = "each test binary uses its own part")]
+mod database;
 
 mod app;
-mod database;
 mod oracles;
 mod raw;
 mod reply;

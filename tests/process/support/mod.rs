@@ -2,11 +2,12 @@
 //! stand-in for Stripe. What a process is and what must hold after each test is shared with the tests over HTTP.
 
 #[macro_use]
-#[path = "../../api/support/stores.rs"]
-mod stores;
-
-#[path = "../../api/support/database.rs"]
+#[path = "../../support/both_stores.rs"]
+mod both_stores;
+#[path = "../../support/database.rs"]
+#[allow(dead_code, reason = "each test binary uses its own part")]
 mod database;
+
 #[path = "../../api/support/oracles.rs"]
 mod oracles;
 #[path = "../../api/support/reply.rs"]

@@ -1,4 +1,4 @@
-//! Each test on both stores.
+//! One text, two databases.
 
 /// Defines each test twice: `sqlite::name`, and `postgres::name`, which needs TEST_DATABASE_URL and is therefore marked as
 /// ignored in a bare `cargo test`.

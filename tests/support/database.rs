@@ -6,16 +6,49 @@ use chargeonce::storage::Engine;
 use diesel::prelude::{QueryableByName, SqliteConnection};
 use diesel::sql_types::{BigInt, Text};
 use diesel_async::sync_connection_wrapper::SyncConnectionWrapper;
-use diesel_async::{AsyncConnection, AsyncPgConnection, RunQueryDsl};
+use diesel_async::{AsyncConnection, AsyncPgConnection, RunQueryDsl, SimpleAsyncConnection};
 
 /// A database that vanishes with the test.
 pub struct TestDatabase {
     /// What the service is given as DATABASE_URL.
     pub url: String,
-    engine: Engine,
+    /// Which database it is.
+    pub engine: Engine,
     folder: Option<tempfile::TempDir>,
     server_url: String,
     name: String,
+}
+
+/// An open connection beside the service's own.
+pub enum Session {
+    Sqlite(SyncConnectionWrapper<SqliteConnection>),
+    Postgres(AsyncPgConnection),
+}
+
+impl Session {
+    /// Runs one statement, and returns how many rows it changed.
+    pub async fn run(&mut self, sql: &str) -> usize {
+        let outcome = self.try_run(sql).await;
+        outcome.unwrap_or_else(|error| panic!("{sql}: {error}"))
+    }
+
+    /// Runs one statement that may fail.
+    pub async fn try_run(&mut self, sql: &str) -> Result<usize, String> {
+        match self {
+            Self::Sqlite(connection) => diesel::sql_query(sql).execute(connection).await,
+            Self::Postgres(connection) => diesel::sql_query(sql).execute(connection).await,
+        }
+        .map_err(|error| error.to_string())
+    }
+
+    /// Runs several statements.
+    pub async fn batch(&mut self, sql: &str) {
+        match self {
+            Self::Sqlite(connection) => connection.batch_execute(sql).await,
+            Self::Postgres(connection) => connection.batch_execute(sql).await,
+        }
+        .unwrap_or_else(|error| panic!("{sql}: {error}"));
+    }
 }
 
 #[derive(QueryableByName)]
@@ -71,39 +104,22 @@ impl TestDatabase {
         }
     }
 
+    /// A connection that stays open, for what a single statement cannot show: a held lock, a transaction.
+    pub async fn session(&self) -> Session {
+        match self.engine {
+            Engine::Sqlite => Session::Sqlite(self.sqlite().await),
+            Engine::Postgres => Session::Postgres(self.postgres().await),
+        }
+    }
+
     /// Runs one statement, and returns how many rows it changed.
     pub async fn execute(&self, sql: &str) -> usize {
-        match self.engine {
-            Engine::Sqlite => {
-                diesel::sql_query(sql)
-                    .execute(&mut self.sqlite().await)
-                    .await
-            }
-            Engine::Postgres => {
-                diesel::sql_query(sql)
-                    .execute(&mut self.postgres().await)
-                    .await
-            }
-        }
-        .unwrap_or_else(|error| panic!("{sql}: {error}"))
+        self.session().await.run(sql).await
     }
 
     /// Runs one statement that may fail.
-    #[allow(dead_code, reason = "not every test binary needs it")]
     pub async fn try_execute(&self, sql: &str) -> Result<usize, String> {
-        match self.engine {
-            Engine::Sqlite => {
-                diesel::sql_query(sql)
-                    .execute(&mut self.sqlite().await)
-                    .await
-            }
-            Engine::Postgres => {
-                diesel::sql_query(sql)
-                    .execute(&mut self.postgres().await)
-                    .await
-            }
-        }
-        .map_err(|error| error.to_string())
+        self.session().await.try_run(sql).await
     }
 
     /// The number that a query gives; the query names it `value`.

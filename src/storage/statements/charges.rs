@@ -1,0 +1,177 @@
+//! Charges: an invoice with its latest attempt, beginning an attempt, reading and listing.
+
+macro_rules! charge_statements {
+    ($store:ident, $backend:ident, $transaction:ident) => {
+        pub mod $backend {
+            use async_trait::async_trait;
+            use diesel::prelude::*;
+            #[allow(
+                unused_imports,
+                reason = "`transaction` is a method of the trait, `immediate_transaction` is not"
+            )]
+            use diesel_async::{AsyncConnection, RunQueryDsl};
+
+            use super::super::keys::$backend::insert_key;
+            use super::super::records::$backend::{take_key, write_record};
+            use super::super::{Lent, guarded, one_or_guard};
+            use crate::charges::model::Charge;
+            use crate::charges::repository::{
+                AttemptRecord, ChargeFilter, ChargeRepository, ChargeSnapshot, NewAttempt,
+                Resolution,
+            };
+            use crate::idempotency::repository::Reading;
+            use crate::idempotency::reservation::Reservation;
+            use crate::storage::StorageError;
+            use crate::storage::fragments::now;
+            use crate::storage::rows::{ChargeRow, InvoiceRow, KeyRow};
+            use crate::storage::schema::{charges, idempotency_keys, invoices};
+            use crate::storage::$backend::{self as backend, $store};
+
+            #[async_trait]
+            impl ChargeRepository for $store {
+                async fn charge_snapshot(
+                    &self,
+                    invoice_id: &str,
+                ) -> Result<Option<Reading<ChargeSnapshot>>, StorageError> {
+                    let row = unit!(self, $transaction, async |conn| {
+                        Ok::<_, StorageError>(
+                            invoices::table
+                                .left_join(charges::table.inner_join(idempotency_keys::table))
+                                .filter(invoices::id.eq(invoice_id))
+                                .order(charges::attempt.desc())
+                                .select((
+                                    InvoiceRow::as_select(),
+                                    Option::<ChargeRow>::as_select(),
+                                    Option::<KeyRow>::as_select(),
+                                    now(),
+                                ))
+                                .first::<(InvoiceRow, Option<ChargeRow>, Option<KeyRow>, i64)>(conn)
+                                .await
+                                .optional()?,
+                        )
+                    })?;
+                    let Some((invoice, charge, key, now_ms)) = row else {
+                        return Ok(None);
+                    };
+                    let latest = charge
+                        .zip(key)
+                        .map(|(charge, key)| {
+                            Ok::<_, StorageError>((charge.try_into()?, key.try_into()?))
+                        })
+                        .transpose()?;
+                    let value = ChargeSnapshot {
+                        invoice: invoice.try_into()?,
+                        latest,
+                    };
+                    Ok(Some(Reading { value, now_ms }))
+                }
+
+                async fn begin_attempt(
+                    &self,
+                    attempt: &NewAttempt,
+                ) -> Result<Option<Reading<Reservation>>, StorageError> {
+                    let row = ChargeRow::from(&attempt.charge);
+                    let outcome = unit!(self, $transaction, async |conn| {
+                        let reservation = insert_key(conn, &attempt.reservation)
+                            .await?
+                            .ok_or(StorageError::Guard)?;
+                        let invoice = backend::lock_invoice(conn, &row.invoice_id).await?;
+                        match invoice {
+                            Some((status, revision))
+                                if status == "open" && revision == row.invoice_revision => {}
+                            Some(_) | None => return Err(StorageError::Guard),
+                        }
+                        let rows = diesel::insert_into(charges::table)
+                            .values(&row)
+                            .on_conflict_do_nothing()
+                            .execute(conn)
+                            .await?;
+                        one_or_guard(rows)?;
+                        Ok(reservation)
+                    });
+                    guarded(outcome)
+                }
+
+                async fn record_attempt(
+                    &self,
+                    charge: &Charge,
+                    lease_token: &str,
+                    record: &AttemptRecord,
+                ) -> Result<bool, StorageError> {
+                    let outcome = unit!(self, $transaction, async |conn| {
+                        take_key(conn, charge, lease_token, record).await?;
+                        write_record(conn, charge, record).await
+                    });
+                    Ok(guarded(outcome)?.is_some())
+                }
+
+                async fn resolve_review(
+                    &self,
+                    resolution: &Resolution,
+                ) -> Result<bool, StorageError> {
+                    let charge = &resolution.charge;
+                    let outcome = unit!(self, $transaction, async |conn| {
+                        let token: String = idempotency_keys::table
+                            .find(&charge.idempotency_key)
+                            .select(idempotency_keys::lease_token)
+                            .first(conn)
+                            .await
+                            .optional()?
+                            .ok_or(StorageError::Guard)?;
+                        take_key(conn, charge, &token, &resolution.record).await?;
+                        let rows = diesel::update(
+                            charges::table
+                                .filter(charges::id.eq(&charge.id))
+                                .filter(charges::status.eq("needs_review")),
+                        )
+                        .set(charges::evidence.eq(&resolution.evidence))
+                        .execute(conn)
+                        .await?;
+                        one_or_guard(rows)?;
+                        write_record(conn, charge, &resolution.record).await
+                    });
+                    Ok(guarded(outcome)?.is_some())
+                }
+
+                async fn find_charge(&self, id: &str) -> Result<Option<Charge>, StorageError> {
+                    let row = unit!(self, $transaction, async |conn| {
+                        Ok::<_, StorageError>(
+                            charges::table
+                                .find(id)
+                                .select(ChargeRow::as_select())
+                                .first(conn)
+                                .await
+                                .optional()?,
+                        )
+                    })?;
+                    row.map(Charge::try_from).transpose()
+                }
+
+                async fn list_charges(
+                    &self,
+                    filter: &ChargeFilter,
+                ) -> Result<Vec<Charge>, StorageError> {
+                    let mut query = charges::table.select(ChargeRow::as_select()).into_boxed();
+                    if let Some(invoice_id) = &filter.invoice_id {
+                        query = query.filter(charges::invoice_id.eq(invoice_id));
+                    }
+                    if let Some(status) = &filter.status {
+                        query = query.filter(charges::status.eq(status));
+                    }
+                    if let Some(after) = &filter.after {
+                        query = query.filter(charges::id.lt(after));
+                    }
+                    // Ids begin with the time at which they were made, so that their order is that of the attempts.
+                    let query = query.order(charges::id.desc()).limit(filter.limit);
+                    let rows = unit!(self, $transaction, async |conn| {
+                        Ok::<_, StorageError>(query.load::<ChargeRow>(conn).await?)
+                    })?;
+                    rows.into_iter().map(Charge::try_from).collect()
+                }
+            }
+        }
+    };
+}
+
+charge_statements!(PostgresStore, postgres, transaction);
+charge_statements!(SqliteStore, sqlite, immediate_transaction);

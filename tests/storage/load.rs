@@ -1,0 +1,111 @@
+//! Everything at once on few invoices: no lock is waited for in a circle, and in the end the tables agree.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use chargeonce::charges::repository::{AttemptRecord, Resolution};
+use chargeonce::idempotency::reservation::ReservationState;
+use rand::RngExt;
+
+use crate::support::{
+    Begun, Engine, Fixture, attempt, failed, needs_review, processing, succeeded, unknown,
+};
+
+const INVOICES: usize = 3;
+const TASKS: usize = 20;
+
+on_both_stores! {
+    async fn mixed_work_on_few_invoices_ends_without_an_error_and_in_agreement(engine) {
+        let store = Arc::new(Fixture::open(engine).await);
+        let span = Duration::from_secs(if engine == Engine::Postgres { 6 } else { 3 });
+        for generation in 0..4 {
+            for n in 0..INVOICES {
+                store.invoice(&format!("inv_{generation}_{n}")).await;
+            }
+            let end = Instant::now() + span / 4;
+            let tasks: Vec<_> = (0..TASKS).map(|_| {
+                let store = Arc::clone(&store);
+                tokio::spawn(async move {
+                    while Instant::now() < end {
+                        let n = rand::rng().random_range(0..INVOICES);
+                        step(&store, &format!("inv_{generation}_{n}")).await;
+                    }
+                })
+            }).collect();
+            for task in tasks {
+                task.await.unwrap();
+            }
+        }
+
+        let contradictions = "SELECT i.id AS value FROM invoices i WHERE (i.status = 'paid') <> EXISTS \
+            (SELECT 1 FROM charges c WHERE c.invoice_id = i.id AND c.status = 'succeeded') \
+            OR (i.status = 'void' AND EXISTS (SELECT 1 FROM charges c WHERE c.invoice_id = i.id AND c.status <> 'failed'))";
+        assert_eq!(store.database.words(contradictions).await, Vec::<String>::new());
+        let mismatched = "SELECT k.key || ' ' || k.status || ' ' || COALESCE(c.status, 'none') AS value FROM idempotency_keys k \
+            LEFT JOIN charges c ON c.idempotency_key = k.key \
+            WHERE c.id IS NULL OR NOT ((k.status = 'done' AND c.status = 'succeeded') OR (k.status = 'failed' AND c.status = 'failed') \
+            OR (k.status = 'in_progress' AND c.status IN ('pending', 'processing', 'needs_review')))";
+        assert_eq!(store.database.words(mismatched).await, Vec::<String>::new());
+        assert!(store.count("charges").await > 10, "there was work");
+    }
+}
+
+/// One random act on an invoice. Whoever reads a token may use it: more owners than there ever are in truth.
+async fn step(store: &Fixture, id: &str) {
+    let snapshot = store.charge_snapshot(id).await.unwrap().unwrap().value;
+    let act = rand::rng().random_range(0..100);
+    if act < 4 {
+        store.void_invoice(id).await.unwrap();
+        return;
+    }
+    if act < 15 {
+        store
+            .set_payment_method(id, Some(&format!("pm_{act}")))
+            .await
+            .unwrap();
+        return;
+    }
+    let Some((charge, reservation)) = snapshot.latest.clone() else {
+        store
+            .begin_attempt(&attempt(&snapshot.invoice, 1))
+            .await
+            .unwrap();
+        return;
+    };
+    if act < 45 || reservation.state != ReservationState::InProgress {
+        // Late ones try the same attempt again, early ones the next.
+        let number = charge.attempt + i32::from(act % 2 == 0);
+        store
+            .begin_attempt(&attempt(&snapshot.invoice, number))
+            .await
+            .unwrap();
+        return;
+    }
+    let record = match act {
+        45..50 => succeeded(),
+        50..65 => failed(),
+        65..70 => processing(),
+        70..80 => needs_review(),
+        80..85 => unknown(),
+        85..92 => AttemptRecord::Released,
+        _ => {
+            let record = if act % 2 == 0 { succeeded() } else { failed() };
+            let evidence = "seen".into();
+            let resolution = Resolution {
+                charge,
+                record,
+                evidence,
+            };
+            store.resolve_review(&resolution).await.unwrap();
+            return;
+        }
+    };
+    let begun = Begun {
+        charge,
+        token: reservation.lease_token,
+    };
+    store
+        .record_attempt(&begun.charge, &begun.token, &record)
+        .await
+        .unwrap();
+}

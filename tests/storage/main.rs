@@ -1,0 +1,26 @@
+//! What every store must do, read through the public ports: one suite, run by SQLite and by PostgreSQL.
+//!
+//! The names of the cases are the specification. No case expects anything of one database only, apart from those in
+//! `postgres_only`. The oracle is raw SQL beside the store, never the store itself.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test fails by panicking, its harness too"
+)]
+
+#[macro_use]
+mod support;
+
+mod attempts;
+mod failures;
+mod guards;
+mod invoices;
+mod lists;
+mod load;
+mod migrations;
+mod postgres_only;
+mod races;
+mod records;
+mod reservations;
+mod reviews;
+mod values;

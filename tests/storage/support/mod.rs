@@ -1,0 +1,147 @@
+//! A store on a database of its own, and the values that the cases put into it.
+
+#[macro_use]
+#[path = "../../support/both_stores.rs"]
+mod both_stores;
+#[path = "../../support/database.rs"]
+#[allow(dead_code, reason = "each test binary uses its own part")]
+mod database;
+mod values;
+
+use std::ops::Deref;
+use std::time::Duration;
+
+use chargeonce::charges::model::Charge;
+use chargeonce::charges::repository::{AttemptRecord, NewAttempt};
+use chargeonce::invoices::model::Invoice;
+use chargeonce::invoices::repository::Inserted;
+use chargeonce::storage::{SharedStore, StoreSettings, connect};
+
+pub use chargeonce::storage::Engine;
+pub use database::TestDatabase;
+pub use values::*;
+
+/// The tables that hold what was promised.
+pub const TABLES: [&str; 3] = ["invoices", "idempotency_keys", "charges"];
+
+/// A store, and the database behind its back. The ports are called on it directly.
+pub struct Fixture {
+    pub store: SharedStore,
+    pub database: TestDatabase,
+}
+
+impl Deref for Fixture {
+    type Target = SharedStore;
+
+    fn deref(&self) -> &SharedStore {
+        &self.store
+    }
+}
+
+impl Fixture {
+    /// A store on a new, empty database.
+    pub async fn open(engine: Engine) -> Self {
+        let database = TestDatabase::create(engine).await;
+        let store = connect(&StoreSettings::new(&database.url)).await.unwrap();
+        Self { store, database }
+    }
+
+    /// Writes an open invoice over 12.50 USD.
+    pub async fn invoice(&self, id: &str) -> Invoice {
+        self.insert(&invoice(id)).await
+    }
+
+    /// Writes an invoice.
+    pub async fn insert(&self, invoice: &Invoice) -> Invoice {
+        let inserted = self.insert_invoice(&insertion(invoice)).await.unwrap();
+        assert_eq!(inserted, Inserted::Yes, "{invoice:?}");
+        invoice.clone()
+    }
+
+    /// The invoice as it is now.
+    pub async fn reload(&self, id: &str) -> Invoice {
+        self.find_invoice(id).await.unwrap().unwrap()
+    }
+
+    /// Reserves an attempt that must be granted.
+    pub async fn begin(&self, attempt: &NewAttempt) -> Begun {
+        let reading = self.begin_attempt(attempt).await.unwrap();
+        Begun {
+            charge: attempt.charge.clone(),
+            token: reading.expect("the attempt is granted").value.lease_token,
+        }
+    }
+
+    /// Records something for an attempt; true when it was written.
+    pub async fn record(&self, begun: &Begun, record: &AttemptRecord) -> bool {
+        self.record_attempt(&begun.charge, &begun.token, record)
+            .await
+            .unwrap()
+    }
+
+    /// An invoice with a first attempt.
+    pub async fn charging(&self, id: &str) -> Begun {
+        let invoice = self.invoice(id).await;
+        self.begin(&attempt(&invoice, 1)).await
+    }
+
+    /// Moves the database's clock: all rows become older by so much.
+    pub async fn age(&self, by: Duration) {
+        self.database.age(by).await;
+    }
+
+    /// The statuses of the invoice, of its charges and of their keys, in the order of the attempts.
+    pub async fn state(&self, invoice_id: &str) -> String {
+        let sql = format!(
+            "SELECT i.status || COALESCE(' ' || c.status || '/' || k.status, '') AS value FROM invoices i \
+             LEFT JOIN charges c ON c.invoice_id = i.id LEFT JOIN idempotency_keys k ON k.key = c.idempotency_key \
+             WHERE i.id = '{invoice_id}' ORDER BY c.attempt"
+        );
+        self.database.words(&sql).await.join(", ")
+    }
+
+    /// Every value of every row.
+    pub async fn dump(&self) -> Vec<String> {
+        let mut rows = Vec::new();
+        for table in TABLES {
+            let columns = self.database.columns(table).await;
+            let texts: Vec<String> = columns
+                .iter()
+                .map(|column| format!("'{column}=' || COALESCE(CAST({column} AS TEXT), '-')"))
+                .collect();
+            let row = texts.join(" || ' ' || ");
+            let sql = format!("SELECT '{table}: ' || {row} AS value FROM {table} ORDER BY 1");
+            rows.extend(self.database.words(&sql).await);
+        }
+        rows
+    }
+
+    /// How many rows a table has.
+    pub async fn count(&self, table: &str) -> i64 {
+        let sql = format!("SELECT COUNT(*) AS value FROM {table}");
+        self.database.number(&sql).await
+    }
+}
+
+impl TestDatabase {
+    /// The columns of a table, in order.
+    pub async fn columns(&self, table: &str) -> Vec<String> {
+        let sql = match self.engine {
+            Engine::Sqlite => {
+                format!("SELECT name AS value FROM pragma_table_info('{table}') ORDER BY cid")
+            }
+            Engine::Postgres => format!(
+                "SELECT column_name::text AS value FROM information_schema.columns WHERE table_schema = 'public' \
+                 AND table_name = '{table}' ORDER BY ordinal_position"
+            ),
+        };
+        self.words(&sql).await
+    }
+}
+
+/// An attempt that was reserved, and the right to record it.
+#[derive(Clone)]
+pub struct Begun {
+    pub charge: Charge,
+    pub token: String,
+}
