@@ -43,11 +43,14 @@ impl Reply {
 
     /// A member of the body as text; empty when it is absent or null.
     pub fn text(&self, member: &str) -> String {
-        match &self.json()[member] {
-            Value::String(text) => text.clone(),
-            Value::Null => String::new(),
-            other => other.to_string(),
+        let json = self.json();
+        let value = &json[member];
+        if value.is_null() {
+            return String::new();
         }
+        value
+            .as_str()
+            .map_or_else(|| value.to_string(), str::to_owned)
     }
 
     pub fn is_replay(&self) -> bool {
