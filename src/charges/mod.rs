@@ -9,9 +9,12 @@ pub mod dto;
 pub mod lifecycle;
 pub mod model;
 pub mod repository;
+mod reserving;
+mod review;
 pub mod running;
 pub mod service;
 pub mod settlement;
+pub mod waiting;
 pub mod worker;
 
 #[cfg(test)]

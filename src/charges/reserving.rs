@@ -1,0 +1,167 @@
+//! Getting hold of an attempt: freezing its request and reserving it, or taking an expired one over.
+
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use super::answer;
+use super::crash::{self, Step};
+use super::model::{Charge, ChargeStatus};
+use super::repository::{ChargeSnapshot, NewAttempt};
+use super::service::{ChargesService, OPERATION};
+use super::worker::HeldAttempt;
+use crate::error::Problem;
+use crate::idempotency::fingerprint::fingerprint;
+use crate::idempotency::key::charge_key;
+use crate::idempotency::repository::{NewReservation, Reading};
+use crate::idempotency::reservation::{
+    HeldLease, Moment, Recovery, Reservation, millis, new_lease_token,
+};
+use crate::payments::provider::{PaymentOrder, PrepareError};
+
+/// How long a caller waits before it tries again when the provider is away, in seconds; and when our credentials are
+/// refused, which takes an operator.
+pub(super) const PROVIDER_WAIT_SECONDS: i64 = 5;
+pub(super) const CREDENTIALS_WAIT_SECONDS: i64 = 60;
+
+impl ChargesService {
+    /// Freezes the request and reserves the attempt with it, before anything is sent that could move money.
+    pub(super) async fn reserve(
+        &self,
+        snapshot: &ChargeSnapshot,
+        attempt: i32,
+        open_payment_id: Option<String>,
+        fingerprint: String,
+        now_ms: i64,
+    ) -> Result<Option<HeldAttempt>, Problem> {
+        let config = &self.parts.config;
+        let invoice = &snapshot.invoice;
+        let order = PaymentOrder {
+            invoice_id: invoice.id.clone(),
+            charge_key: charge_key(&invoice.id, attempt),
+            attempt,
+            installation_id: config.installation_id.clone(),
+            amount_minor: invoice.money.amount_minor(),
+            currency: invoice.money.currency().as_str().to_owned(),
+            customer_id: invoice.customer_id.clone(),
+            payment_method_id: invoice.payment_method_id.clone(),
+            open_payment_id,
+        };
+        let prepared = self
+            .parts
+            .provider
+            .prepare(&order)
+            .await
+            .map_err(not_prepared)?;
+        let charge = Charge {
+            id: format!("chg_{}", Uuid::now_v7().simple()),
+            invoice_id: order.invoice_id,
+            attempt,
+            idempotency_key: order.charge_key.clone(),
+            status: ChargeStatus::Pending,
+            amount_minor: order.amount_minor,
+            currency: order.currency,
+            customer_id: order.customer_id,
+            payment_method_id: prepared.payment_method_id,
+            invoice_revision: invoice.revision,
+            provider: self.parts.provider.name().to_owned(),
+            request: prepared.request,
+            provider_payment_id: order.open_payment_id,
+            evidence: None,
+            created_at_ms: now_ms,
+            settled_at_ms: None,
+        };
+        let reservation = NewReservation {
+            key: order.charge_key,
+            operation: OPERATION,
+            attempt,
+            fingerprint,
+            lease_token: new_lease_token(),
+            lease_ms: millis(config.reservation_ttl),
+        };
+        crash::point(Step::BeforeReserve);
+        let new = NewAttempt {
+            reservation,
+            charge,
+        };
+        let asked = Moment::now();
+        let Some(reading) = self.parts.charges.begin_attempt(&new).await? else {
+            return Ok(None);
+        };
+        crash::point(Step::AfterReserve);
+        Ok(Some(self.held(
+            new.charge,
+            reading,
+            Recovery::Resend,
+            asked,
+        )))
+    }
+
+    pub(super) async fn take_over(
+        &self,
+        snapshot: ChargeSnapshot,
+        recovery: Recovery,
+    ) -> Result<Option<HeldAttempt>, Problem> {
+        let Some((charge, expired)) = snapshot.latest else {
+            return Ok(None);
+        };
+        let lease_ms = millis(self.parts.config.reservation_ttl);
+        let asked = Moment::now();
+        let won = self
+            .parts
+            .keys
+            .take_over(&expired, &new_lease_token(), lease_ms, recovery)
+            .await?;
+        let Some(reading) = won else { return Ok(None) };
+        tracing::warn!(
+            invoice.id = %charge.invoice_id, charge.key = %charge.idempotency_key, attempt.number = charge.attempt,
+            takeovers = reading.value.takeovers, ?recovery, "taken over"
+        );
+        crash::point(Step::AfterTakeOver);
+        Ok(Some(self.held(charge, reading, recovery, asked)))
+    }
+
+    fn held(
+        &self,
+        charge: Charge,
+        reading: Reading<Reservation>,
+        recovery: Recovery,
+        asked: Moment,
+    ) -> HeldAttempt {
+        let window = Duration::from_millis(self.policy().key_window_ms.unsigned_abs());
+        // A look-up sends nothing, so the key's window does not bound it.
+        let window = (recovery == Recovery::Resend).then_some(window);
+        let lease = HeldLease::new(&reading.value, reading.now_ms, window, asked);
+        HeldAttempt {
+            charge,
+            reservation: reading.value,
+            lease,
+            recovery,
+        }
+    }
+}
+
+/// What the natural key stands for. The same for every call on an invoice, so that it never mismatches.
+pub(super) fn charge_fingerprint(invoice_id: &str) -> Result<String, Problem> {
+    fingerprint(OPERATION, &serde_json::json!({ "invoiceId": invoice_id })).map_err(|error| {
+        tracing::error!(%error, "a fingerprint could not be made");
+        Problem::internal()
+    })
+}
+
+fn not_prepared(error: PrepareError) -> Problem {
+    match error {
+        PrepareError::Unavailable(detail) => {
+            tracing::warn!(%detail, "the provider is not available");
+            answer::provider_unavailable(PROVIDER_WAIT_SECONDS)
+        }
+        PrepareError::Credentials(detail) => {
+            tracing::error!(%detail, "the provider does not accept our credentials");
+            answer::provider_unavailable(CREDENTIALS_WAIT_SECONDS)
+        }
+        PrepareError::NoPaymentMethod(detail) => {
+            tracing::info!(%detail, "the customer cannot be charged");
+            answer::no_payment_method()
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Waiting for a charge that somebody else works on: in this process without a query, in another one by asking the store.
+
+use std::time::{Duration, Instant};
+
+use rand::RngExt;
+
+use super::answer;
+use super::lifecycle::{outlook, seconds_up};
+use super::running::Waiting;
+use super::service::{ChargeAnswer, ChargeResult, ChargesService};
+use crate::error::Problem;
+use crate::idempotency::reservation::ReservationState;
+
+/// How a caller that waits for another process's charge asks the store: first this long, then longer, up to the longest.
+const POLL_FIRST: Duration = Duration::from_millis(100);
+const POLL_LONGEST: Duration = Duration::from_secs(1);
+
+/// How long a caller waits for a result.
+#[derive(Debug, Clone, Copy)]
+pub struct Wait {
+    /// The caller's own wish (`Prefer: wait=N`). With it, a call that meets a running charge waits for its result.
+    pub preferred: Option<Duration>,
+}
+
+impl ChargesService {
+    /// Waits for a charge that somebody else works on.
+    pub(super) async fn join(
+        &self,
+        invoice_id: &str,
+        waiting: Option<Waiting>,
+        retry_after_ms: i64,
+        deadline: Instant,
+    ) -> ChargeResult {
+        let busy = || Err(answer::in_progress(seconds_up(retry_after_ms).max(1)));
+        if let Some(waiting) = waiting {
+            return match within(deadline, waiting.result()).await {
+                Some(Some(Ok(ChargeAnswer::Stored {
+                    response,
+                    retry_after_seconds,
+                    ..
+                }))) => Ok(ChargeAnswer::Stored {
+                    response,
+                    replayed: true,
+                    retry_after_seconds,
+                }),
+                Some(Some(result)) => result,
+                Some(None) | None => busy(),
+            };
+        }
+        let mut pause = POLL_FIRST;
+        while Instant::now() + pause < deadline {
+            // Not all at the same moment: a crowd may be waiting.
+            tokio::time::sleep(pause.mul_f64(rand::rng().random_range(0.5..1.0))).await;
+            pause = (pause * 2).min(POLL_LONGEST);
+            let service = self.clone();
+            let id = invoice_id.to_owned();
+            let peeked = self
+                .parts
+                .tasks
+                .run(async move { service.peek(&id).await })
+                .await;
+            if let Some(result) = peeked.map_err(|_| Problem::internal())?? {
+                return Ok(result);
+            }
+        }
+        busy()
+    }
+
+    /// The stored answer of an invoice's latest attempt, if it has one by now.
+    pub(super) async fn peek(&self, invoice_id: &str) -> Result<Option<ChargeAnswer>, Problem> {
+        let snapshot = self.parts.charges.charge_snapshot(invoice_id).await?;
+        let latest = snapshot.and_then(|reading| reading.value.latest);
+        Ok(match latest {
+            Some((charge, reservation)) => match reservation.state {
+                ReservationState::Done(response) | ReservationState::Failed(response) => {
+                    Some(ChargeAnswer::Stored {
+                        response,
+                        replayed: true,
+                        retry_after_seconds: outlook(&charge, self.policy()).retry_after_seconds,
+                    })
+                }
+                ReservationState::InProgress => None,
+            },
+            None => None,
+        })
+    }
+}
+
+pub(super) async fn within<F: Future>(deadline: Instant, future: F) -> Option<F::Output> {
+    tokio::time::timeout_at(deadline.into(), future).await.ok()
+}

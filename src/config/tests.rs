@@ -1,0 +1,96 @@
+use super::*;
+
+fn with(variables: &[(&str, &str)]) -> Result<Settings, ConfigError> {
+    Settings::from_lookup(|name| {
+        variables
+            .iter()
+            .find(|(variable, _)| *variable == name)
+            .map(|(_, value)| (*value).to_owned())
+    })
+}
+
+#[test]
+fn nothing_needs_to_be_configured() {
+    let settings = with(&[]).unwrap();
+    assert_eq!(
+        (settings.host.to_string().as_str(), settings.port),
+        ("127.0.0.1", 3000)
+    );
+    assert_eq!(settings.store.engine(), Some(Engine::Sqlite));
+    assert!(matches!(settings.provider, ProviderSettings::Mock { .. }));
+    assert_eq!(settings.reservation_ttl, Duration::from_secs(600));
+}
+
+#[test]
+fn an_empty_variable_is_an_absent_one() {
+    assert_eq!(
+        with(&[("PORT", ""), ("RESPONSE_WAIT", " ")]).unwrap().port,
+        3000
+    );
+}
+
+#[test]
+fn a_bad_value_is_refused_with_its_name() {
+    #[rustfmt::skip]
+    let table: &[(&str, &[(&str, &str)])] = &[
+        ("HOST", &[("HOST", "localhost")]),
+        ("HOST", &[("HOST", "0.0.0.0")]),
+        ("HOST", &[("HOST", "::")]),
+        ("PORT", &[("PORT", "99999")]),
+        ("PORT", &[("PORT", "http")]),
+        ("DATABASE_URL", &[("DATABASE_URL", "mysql://x")]),
+        ("DATABASE_URL", &[("DATABASE_URL", "chargeonce.db")]),
+        ("DATABASE_URL", &[("DATABASE_URL", "sqlite://")]),
+        ("DATABASE_POOL_SIZE", &[("DATABASE_POOL_SIZE", "0")]),
+        ("DATABASE_TIMEOUT", &[("DATABASE_TIMEOUT", "5")]),
+        ("DATABASE_TIMEOUT", &[("DATABASE_TIMEOUT", "1ms")]),
+        ("DATABASE_STATEMENT_CACHE", &[("DATABASE_STATEMENT_CACHE", "maybe")]),
+        ("PAYMENT_PROVIDER", &[("PAYMENT_PROVIDER", "paypal")]),
+        ("STRIPE_SECRET_KEY", &[("PAYMENT_PROVIDER", "stripe")]),
+        ("STRIPE_API", &[("PAYMENT_PROVIDER", "stripe"), ("STRIPE_SECRET_KEY", "sk_test_1"), ("STRIPE_API", "sources")]),
+        ("MOCK_LATENCY_MS", &[("MOCK_LATENCY_MS", "20ms")]),
+        ("PROVIDER_TIMEOUT", &[("PROVIDER_TIMEOUT", "80")]),
+        ("PROVIDER_TIMEOUT", &[("PROVIDER_TIMEOUT", "0s")]),
+        ("REQUEST_HEADER_TIME", &[("REQUEST_HEADER_TIME", "900ms")]),
+        ("REQUEST_BODY_TIME", &[("REQUEST_BODY_TIME", "0s")]),
+        ("PROVIDER_MAX_RETRIES", &[("PROVIDER_MAX_RETRIES", "-1")]),
+        ("PROVIDER_RATE_LIMIT", &[("PROVIDER_RATE_LIMIT", "fast")]),
+        ("PROVIDER_CONCURRENCY", &[("PROVIDER_CONCURRENCY", "-1")]),
+        ("PROVIDER_KEY_PREFIX", &[("PROVIDER_KEY_PREFIX", "a b")]),
+        ("PROVIDER_KEY_WINDOW", &[("PROVIDER_KEY_WINDOW", "24h")]),
+        ("RESERVATION_TTL", &[("RESERVATION_TTL", "4m")]),
+        ("RESERVATION_TTL", &[("RESERVATION_TTL", "6h")]),
+        ("CHARGE_MAX_ATTEMPTS", &[("CHARGE_MAX_ATTEMPTS", "16")]),
+        ("CHARGE_MAX_ATTEMPTS", &[("CHARGE_MAX_ATTEMPTS", "0")]),
+        ("RETRY_COOLDOWN", &[("RETRY_COOLDOWN", "later")]),
+        ("LOG_FORMAT", &[("LOG_FORMAT", "xml")]),
+    ];
+    for (name, variables) in table {
+        let refused = with(variables).map(|_| ()).map_err(|error| error.name);
+        assert_eq!(refused, Err(*name), "{variables:?}");
+    }
+}
+
+#[test]
+fn the_lease_must_outlast_a_whole_call_and_fit_the_window() {
+    // 80s x 3 sends + 2 waits of at most 5s = 250s.
+    assert!(with(&[("RESERVATION_TTL", "250s")]).is_err());
+    assert!(with(&[("RESERVATION_TTL", "251s")]).is_ok());
+    assert!(with(&[("RESERVATION_TTL", "5h")]).is_ok());
+    assert!(with(&[("RESERVATION_TTL", "5h 1s")]).is_err());
+}
+
+#[test]
+fn secrets_do_not_show() {
+    let settings = with(&[
+        ("DATABASE_URL", "postgres://me:hunter2@db/x"),
+        ("PAYMENT_PROVIDER", "stripe"),
+        ("STRIPE_SECRET_KEY", "sk_test_topsecret"),
+    ])
+    .unwrap();
+    let shown = format!("{settings:?}");
+    assert!(
+        !shown.contains("hunter2") && !shown.contains("topsecret"),
+        "{shown}"
+    );
+}
