@@ -15,9 +15,12 @@ on_both_stores! {
 
         // Cut off at ever later points of the way, from the first poll to the end; seen from beside the store, so that no
         // look into its pool can tidy up first.
-        for step in 0..150_u64 {
-            let cut = Duration::from_micros(step * step / 4);
-            if step % 2 == 0 {
+        let begun = Instant::now();
+        store.set_payment_method("inv_1", Some("pm_whole")).await.unwrap();
+        let whole = begun.elapsed();
+        for step in 0..150 {
+            let cut = whole * step / 100;
+            if step % 3 > 0 {
                 tokio::time::timeout(cut, store.set_payment_method("inv_1", Some(&format!("pm_{step}")))).await.ok();
             } else {
                 tokio::time::timeout(cut, store.ping()).await.ok();

@@ -124,6 +124,37 @@ mod postgres {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     #[ignore = "needs PostgreSQL: make test"]
+    async fn a_caller_that_goes_away_while_it_waits_for_a_lock_leaves_none_behind() {
+        let store = Fixture::open(Engine::Postgres).await;
+        let new = attempt(&store.invoice("inv_1").await, 1);
+        let mut other = store.database.session().await;
+        other.run("BEGIN").await;
+        other
+            .run(
+                "INSERT INTO idempotency_keys VALUES ('charge:inv_1', 'charge', 'in_progress', 1, 'f', 't', 1, 'resend', \
+                 1, 1, 0, NULL, NULL, NULL, 1, 1)",
+            )
+            .await;
+
+        // It has locked the invoice by then, and waits for the key.
+        tokio::select! {
+            outcome = store.begin_attempt(&new) => panic!("it did not wait: {outcome:?}"),
+            () = somebody_waits(&store) => {}
+        }
+        other.run("ROLLBACK").await;
+
+        other.run("SET lock_timeout = '2s'").await;
+        other.run("UPDATE invoices SET updated_at_ms = 2").await;
+        assert_eq!(
+            store.state("inv_1").await,
+            "open",
+            "what was cut off was rolled back"
+        );
+        assert!(store.begin_attempt(&new).await.unwrap().is_some());
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    #[ignore = "needs PostgreSQL: make test"]
     async fn a_used_up_pool_is_waited_for_in_bounds() {
         let store = Fixture::open(Engine::Postgres).await;
         store.invoice("inv_1").await;
@@ -215,6 +246,15 @@ async fn hurried(store: &Fixture, statement_cache: bool) -> SharedStore {
     settings.timeout = Duration::from_millis(600);
     settings.statement_cache = statement_cache;
     connect(&settings).await.unwrap()
+}
+
+/// Waits until a session waits for a lock.
+async fn somebody_waits(store: &Fixture) {
+    let waiting = "SELECT COUNT(*) AS value FROM pg_stat_activity \
+        WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    while store.database.number(waiting).await == 0 {
+        tokio::task::yield_now().await;
+    }
 }
 
 /// Waits until no session but this one is in a transaction.
