@@ -147,30 +147,7 @@ fn dispatch(mock: &MockStripe, request: &MockRequest) -> Result<Value, Refusal> 
         ("POST", "latency") => {
             mock.set_latency(Duration::from_millis(parse::<Latency>(request)?.ms))
         }
-        ("POST", "settle") => {
-            let Settlement {
-                payment_id,
-                outcome,
-            } = parse(request)?;
-            if !mock.settle_processing(&payment_id, outcome == Outcome::Succeeded) {
-                return Err((
-                    404,
-                    format!("No payment in processing and no refund to settle: '{payment_id}'"),
-                ));
-            }
-        }
-        ("POST", "authenticate") => {
-            let Settlement {
-                payment_id,
-                outcome,
-            } = parse(request)?;
-            if !mock.authenticate(&payment_id, outcome == Outcome::Succeeded) {
-                return Err((
-                    404,
-                    format!("No payment in requires_action: '{payment_id}'"),
-                ));
-            }
-        }
+        ("POST", "settle" | "authenticate") => give_verdict(mock, name, request)?,
         ("POST", "customers") => {
             let NewCustomer {
                 id,
@@ -193,6 +170,27 @@ fn dispatch(mock: &MockStripe, request: &MockRequest) -> Result<Value, Refusal> 
     Ok(done)
 }
 
+/// Settles what has no verdict yet, or ends an authentication.
+fn give_verdict(mock: &MockStripe, name: &str, request: &MockRequest) -> Result<(), Refusal> {
+    let Settlement {
+        payment_id,
+        outcome,
+    } = parse(request)?;
+    let success = outcome == Outcome::Succeeded;
+    let (given, missing) = if name == "authenticate" {
+        let given = mock.authenticate(&payment_id, success);
+        (given, "No payment in requires_action")
+    } else {
+        let given = mock.settle_processing(&payment_id, success);
+        (given, "No payment in processing and no refund to settle")
+    };
+    if given {
+        Ok(())
+    } else {
+        Err((404, format!("{missing}: '{payment_id}'")))
+    }
+}
+
 fn index() -> Value {
     let rows = controls().map(
         |(method, path, purpose)| json!({ "method": method, "path": path, "purpose": purpose }),
@@ -202,9 +200,11 @@ fn index() -> Value {
 
 /// One rule or a list of them. Which kind a rule is shows in the name of its fault.
 fn fault_rules(request: &MockRequest) -> Result<Vec<AnyRule>, Refusal> {
-    let rules = match parse::<Value>(request)? {
-        Value::Array(rules) => rules,
-        rule => vec![rule],
+    let body = parse::<Value>(request)?;
+    let rules = if body.is_array() {
+        parse::<Vec<Value>>(request)?
+    } else {
+        vec![body]
     };
     let rules = rules.into_iter().map(|rule| {
         let name = rule["fault"].as_str().unwrap_or_default();

@@ -73,54 +73,56 @@ async fn a_cut_sends_no_byte_and_the_payment_is_in_the_ledger() {
     assert_eq!((ledger.succeeded("inv_1").len(), ledger.requests), (1, 2));
 }
 
+/// Head, body and expected status of calls that a fresh mock takes one after the other.
+const CONTROL_CALLS: &[(&str, &str, u16)] = &[
+    ("GET /_mock/health", "", 200),
+    ("POST /_mock/faults", r#"{"fault": "processing"}"#, 200),
+    ("POST /_mock/faults", r#"{"fault": "unheard_of"}"#, 400),
+    ("POST /_mock/clock", r#"{"advanceSeconds": 90000}"#, 200),
+    ("POST /_mock/latency", r#"{"ms": 0}"#, 200),
+    ("POST /_mock/latency", "{", 400),
+    ("POST /_mock/customers", r#"{"id": "cus_missing_1"}"#, 200),
+    ("GET /v1/customers/cus_missing_1", "", 200),
+    (
+        "POST /_mock/settle",
+        r#"{"paymentId": "pi_1", "outcome": "succeeded"}"#,
+        404,
+    ),
+    ("GET /_mock/requests", "", 200),
+    ("GET /_mock/", "", 200),
+    (
+        "POST /_mock/faults",
+        r#"[{"fault": "delay"}, {"fault": "webhook_delay", "key": "other"}]"#,
+        200,
+    ),
+    ("POST /_mock/faults", r#"{"fault": "webhook_vanish"}"#, 400),
+    ("POST /_mock/chaos", r#"{"seed": 42, "rate": 2.0}"#, 400),
+    ("POST /_mock/chaos", r#"{"seed": 42, "rate": 0.0}"#, 200),
+    ("GET /_mock/chaos", "", 200),
+    ("GET /_mock/webhooks", "", 200),
+    (
+        "POST /_mock/webhooks",
+        r#"{"url": "http://127.0.0.1:1/"}"#,
+        400,
+    ),
+    ("POST /_mock/events/evt_1/redeliver", "", 409),
+    ("DELETE /_mock/webhooks", "", 200),
+    (
+        "POST /_mock/authenticate",
+        r#"{"paymentId": "pi_1", "outcome": "failed"}"#,
+        404,
+    ),
+    ("GET /_mock/nothing", "", 404),
+    ("GET /v1/nothing", "", 404),
+];
+
 #[tokio::test]
 async fn the_control_paths_answer() {
     let (mock, address) = start().await;
-    let table = [
-        ("GET /_mock/health", "", 200),
-        ("POST /_mock/faults", r#"{"fault": "processing"}"#, 200),
-        ("POST /_mock/faults", r#"{"fault": "unheard_of"}"#, 400),
-        ("POST /_mock/clock", r#"{"advanceSeconds": 90000}"#, 200),
-        ("POST /_mock/latency", r#"{"ms": 0}"#, 200),
-        ("POST /_mock/latency", "{", 400),
-        ("POST /_mock/customers", r#"{"id": "cus_missing_1"}"#, 200),
-        ("GET /v1/customers/cus_missing_1", "", 200),
-        (
-            "POST /_mock/settle",
-            r#"{"paymentId": "pi_1", "outcome": "succeeded"}"#,
-            404,
-        ),
-        ("GET /_mock/requests", "", 200),
-        ("GET /_mock/", "", 200),
-        (
-            "POST /_mock/faults",
-            r#"[{"fault": "delay"}, {"fault": "webhook_delay", "key": "other"}]"#,
-            200,
-        ),
-        ("POST /_mock/faults", r#"{"fault": "webhook_vanish"}"#, 400),
-        ("POST /_mock/chaos", r#"{"seed": 42, "rate": 2.0}"#, 400),
-        ("POST /_mock/chaos", r#"{"seed": 42, "rate": 0.0}"#, 200),
-        ("GET /_mock/chaos", "", 200),
-        ("GET /_mock/webhooks", "", 200),
-        (
-            "POST /_mock/webhooks",
-            r#"{"url": "http://127.0.0.1:1/"}"#,
-            400,
-        ),
-        ("POST /_mock/events/evt_1/redeliver", "", 409),
-        ("DELETE /_mock/webhooks", "", 200),
-        (
-            "POST /_mock/authenticate",
-            r#"{"paymentId": "pi_1", "outcome": "failed"}"#,
-            404,
-        ),
-        ("GET /_mock/nothing", "", 404),
-        ("GET /v1/nothing", "", 404),
-    ];
-    for (head, body, status) in table {
+    for (head, body, status) in CONTROL_CALLS {
         assert_eq!(
             parse(&exchange(address, head, body).await).0,
-            status,
+            *status,
             "{head} {body}"
         );
     }
