@@ -3,10 +3,12 @@
 //! Every test has its own service, its own database and its own provider, and runs in parallel with all others. Time is
 //! never slept through: a test makes the rows older instead (`TestApp::age`), which to the service is the database's clock
 //! moving on, and moves the mock's clock (`MockStripe::advance_clock`).
-
 #![allow(
     clippy::unwrap_used,
-    reason = "a test fails by panicking, in its helpers too"
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::explicit_write,
+    reason = "a test fails by panicking and speaks on the terminal, its harness too"
 )]
 
 #[macro_use]

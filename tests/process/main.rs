@@ -4,6 +4,13 @@
 //! Every test has its own processes, database and provider, and runs in parallel with all others. The database's and the
 //! provider's clocks are moved; only what belongs to the operating system itself (a paused process, a TCP reset, a
 //! grace) takes its real time.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::explicit_write,
+    reason = "a test fails by panicking and speaks on the terminal, its harness too"
+)]
 
 #[macro_use]
 mod support;

@@ -2,6 +2,13 @@
 //!
 //! The checks of the SDKs are written in their own languages, beside this file. `make test` installs the SDKs and names
 //! them: `SDK_PYTHON` is a Python that has one, `SDK_NODE_DIR` a folder whose `node_modules` has the other.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::explicit_write,
+    reason = "a test fails by panicking and speaks on the terminal, its harness too"
+)]
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;

@@ -2,10 +2,12 @@
 //!
 //! The names of the cases are the specification. No case expects anything of one database only, apart from those in
 //! `postgres_only`. The oracle is raw SQL beside the store, never the store itself.
-
 #![allow(
     clippy::unwrap_used,
-    reason = "a test fails by panicking, its harness too"
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::explicit_write,
+    reason = "a test fails by panicking and speaks on the terminal, its harness too"
 )]
 
 #[macro_use]
