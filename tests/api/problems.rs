@@ -271,17 +271,16 @@ async fn of_the_store(engine: Engine) -> Vec<Reply> {
     let contradiction = app.charge("inv_1").await;
     app.database.execute("DELETE FROM invoices").await;
     app.check_oracles(&[]).await;
-    let key = [("Idempotency-Key", "k")];
     let body = json!({"customerId": "cus_1", "amountCents": 100, "currency": "usd"});
-    app.post_with("/v1/invoices", &body, &key).await;
-    let unfinished =
-        "UPDATE idempotency_keys SET key = replace(key, ':k', ':running') WHERE key LIKE '%:k'";
-    app.database.execute(unfinished).await;
+    app.post_with("/v1/invoices", &body, &[("Idempotency-Key", "finished")])
+        .await;
+    // The same request under another key, by somebody who has not come to its end.
     let sql = "INSERT INTO idempotency_keys (key, operation, status, attempt, fingerprint, lease_token, lease_expires_at_ms, recovery, \
         first_sent_at_ms, last_sent_at_ms, takeovers, created_at_ms, updated_at_ms) \
-        SELECT replace(key, ':running', ':k'), operation, 'in_progress', 1, fingerprint, 'another', lease_expires_at_ms + 60000, recovery, \
-        first_sent_at_ms, last_sent_at_ms, 0, created_at_ms, updated_at_ms FROM idempotency_keys WHERE key LIKE '%:running'";
+        SELECT replace(key, ':finished', ':k'), operation, 'in_progress', 1, fingerprint, 'another', lease_expires_at_ms + 60000, recovery, \
+        first_sent_at_ms, last_sent_at_ms, 0, created_at_ms, updated_at_ms FROM idempotency_keys WHERE key LIKE '%:finished'";
     app.database.execute(sql).await;
+    let key = [("Idempotency-Key", "k")];
     let in_use = app.post_with("/v1/invoices", &body, &key).await;
     app.database
         .execute("ALTER TABLE invoices RENAME TO gone")

@@ -11,7 +11,7 @@ use crate::support::{Engine, TestApp};
 async fn localstripe() -> Peer {
     let program = std::env::var("LOCALSTRIPE_BIN")
         .expect("LOCALSTRIPE_BIN names localstripe; `make test` fetches it");
-    Peer::start(move |port| {
+    Peer::listening(move |port| {
         let mut command = Command::new(&program);
         command.args(["--port", &port.to_string(), "--from-scratch"]);
         command

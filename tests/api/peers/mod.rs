@@ -6,6 +6,7 @@
 mod localstripe;
 mod stripe_mock;
 
+use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -32,17 +33,36 @@ impl Drop for Peer {
 }
 
 impl Peer {
-    /// Starts it on a free port and waits until it answers. Another test may take the port first: then on another one.
-    async fn start(command: impl Fn(u16) -> Command) -> Self {
-        for _ in 0..5 {
-            if let Some(peer) = Self::try_start(&command).await {
-                return peer;
-            }
+    /// Starts a stand-in that takes a free port by itself and says which: after `marker`, on a line of its output.
+    async fn announcing(mut command: Command, marker: &'static str) -> Self {
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null());
+        let mut process = command
+            .spawn()
+            .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        let output = BufReader::new(process.stdout.take().unwrap());
+        let reader = tokio::task::spawn_blocking(move || {
+            let mut lines = output.lines();
+            let address = lines
+                .by_ref()
+                .map_while(Result::ok)
+                .find_map(|line| Some(line.split_once(marker)?.1.to_owned()));
+            // Whoever writes on must find a reader.
+            std::thread::spawn(move || lines.for_each(drop));
+            address
+        });
+        let address = reader.await.unwrap();
+        let address = address.unwrap_or_else(|| panic!("{command:?} has ended"));
+        Self {
+            url: format!("http://{address}"),
+            process,
         }
-        panic!("{:?} does not start", command(0));
     }
 
-    async fn try_start(command: impl Fn(u16) -> Command) -> Option<Self> {
+    /// Starts one that has to be told its port, and waits until it answers.
+    async fn listening(command: impl Fn(u16) -> Command) -> Self {
         let socket = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = socket.local_addr().unwrap().port();
         drop(socket);
@@ -57,15 +77,14 @@ impl Peer {
         let url = format!("http://127.0.0.1:{port}");
         let mut peer = Self { url, process };
         for _ in 0..600 {
-            if peer.process.try_wait().unwrap().is_some() {
-                return None;
-            }
             if TcpStream::connect(("127.0.0.1", port)).await.is_ok() {
-                return Some(peer);
+                return peer;
             }
+            let ended = peer.process.try_wait().unwrap();
+            assert_eq!(ended, None, "{command:?} has ended");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        None
+        panic!("{command:?} does not listen");
     }
 
     /// Our client, as in production, speaking to it.

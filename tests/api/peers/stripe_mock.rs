@@ -17,12 +17,10 @@ use crate::support::{Engine, TestApp};
 async fn stripe_mock() -> Peer {
     let program = std::env::var("STRIPE_MOCK_BIN")
         .expect("STRIPE_MOCK_BIN names stripe-mock; `make test` fetches it");
-    Peer::start(move |port| {
-        let mut command = Command::new(&program);
-        command.args(["-http-addr", &format!("127.0.0.1:{port}")]);
-        command
-    })
-    .await
+    let mut command = Command::new(program);
+    // Its HTTPS port would be the same one for all.
+    command.args(["-http-addr", "127.0.0.1:0", "-https-addr", "127.0.0.1:0"]);
+    Peer::announcing(command, "Listening for HTTP at address: ").await
 }
 
 fn order(open_payment_id: Option<&str>) -> PaymentOrder {
