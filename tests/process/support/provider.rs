@@ -1,5 +1,6 @@
 //! The stand-in for Stripe as a process of its own, so that it keeps its books whatever happens to the service.
 
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
@@ -64,6 +65,28 @@ impl Provider {
     pub fn fault(&self, key: &str, fault: &str, times: u32) {
         let rule = json!({"key": key, "fault": fault, "times": times});
         self.call("POST", "/_mock/faults", &rule.to_string());
+    }
+
+    /// From now on, that share of the POSTs meets one of these faults, by a seed.
+    pub fn chaos(&self, seed: u64, rate: f64, faults: &[&str], ms: u64) {
+        let plan = json!({"seed": seed, "rate": rate, "faults": faults, "ms": ms});
+        self.call("POST", "/_mock/chaos", &plan.to_string());
+    }
+
+    /// How often each fault has struck by chance.
+    pub fn chaos_counts(&self) -> BTreeMap<String, u64> {
+        let mut answer = self.call("GET", "/_mock/chaos", "");
+        serde_json::from_value(answer["injected"].take()).unwrap()
+    }
+
+    /// The provider comes to a verdict on everything that it still works on.
+    pub fn settle_all_processing(&self) {
+        for payment in self.ledger().payments {
+            if payment.status == "processing" {
+                let verdict = json!({"paymentId": payment.id, "outcome": "succeeded"});
+                self.call("POST", "/_mock/settle", &verdict.to_string());
+            }
+        }
     }
 
     pub fn advance_clock(&self, by: Duration) {
