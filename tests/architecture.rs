@@ -151,3 +151,55 @@ fn nobody_knows_the_money_path_but_through_its_port() {
         }
     }
 }
+
+#[test]
+fn every_setting_is_explained_and_every_explained_setting_exists() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let code = fs::read_to_string(root.join("src/config.rs")).unwrap();
+    let example = fs::read_to_string(root.join(".env.example")).unwrap();
+    let is_name = |word: &str| {
+        word.len() > 3
+            && word
+                .bytes()
+                .all(|byte| byte.is_ascii_uppercase() || byte == b'_')
+    };
+    let mut read: Vec<&str> = code.split('"').filter(|word| is_name(word)).collect();
+    read.push("RUST_LOG");
+    read.sort_unstable();
+    read.dedup();
+    let mut explained: Vec<&str> = example
+        .lines()
+        .filter_map(|line| line.trim_start_matches('#').split_once('='))
+        .map(|(name, _)| name)
+        .filter(|name| is_name(name))
+        .collect();
+    explained.sort_unstable();
+    assert_eq!(read, explained);
+}
+
+/// A path in a page that is not there any more is worse than none.
+#[test]
+fn every_file_that_a_page_links_to_is_there() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for page in [
+        "README.md",
+        "ARCHITECTURE.md",
+        "CONTRIBUTING.md",
+        "CHANGELOG.md",
+        "docs/api.md",
+        "docs/mock-stripe.md",
+    ] {
+        let path = root.join(page);
+        let text = fs::read_to_string(&path).unwrap();
+        let targets = text
+            .split("](")
+            .skip(1)
+            .filter_map(|rest| rest.split([')', '#']).next());
+        for target in targets.filter(|target| !target.is_empty() && !target.contains("://")) {
+            assert!(
+                path.parent().unwrap().join(target).exists(),
+                "{page} links to {target}"
+            );
+        }
+    }
+}

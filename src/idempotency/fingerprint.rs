@@ -54,4 +54,12 @@ mod tests {
             fingerprint("refund", &content).unwrap()
         );
     }
+
+    #[test]
+    fn it_never_changes_or_finished_keys_would_be_taken_for_others() {
+        assert_eq!(
+            fingerprint("charge", &json!({"invoiceId": "inv_1"})).unwrap(),
+            "f8a2e928b177456d9988e6b8b5e5c4372f80ff28761edd3886d14de93cf6f4cd"
+        );
+    }
 }
