@@ -58,12 +58,12 @@ summarize() {
         /^test .* \.\.\. (ok|FAILED|ignored)/ {
             name = $0; sub(/^test /, "", name); sub(/ \.\.\. .*$/, "", name)
             path = "::" name "::"
-            group = path ~ /::postgres::/ ? "postgres" : path ~ /::sqlite::/ ? "sqlite" : path ~ /::stripe_mock::/ ? "stripe_mock" : path ~ /::localstripe::/ ? "localstripe" : "other"
+            group = path ~ /::postgres::/ ? "postgres" : path ~ /::sqlite::/ ? "sqlite" : path ~ /::stripe_mock::/ ? "stripe_mock" : path ~ /::localstripe::/ ? "localstripe" : path ~ /the_(python|node)_sdk_/ ? "sdk" : "other"
             result = $0 ~ / \.\.\. ok/ ? "ok" : $0 ~ / \.\.\. FAILED/ ? "failed" : "skipped"
             n[group, result]++; n["all", result]++
         }
         END {
-            row("SQLite", "sqlite"); row("PostgreSQL", "postgres"); row("stripe-mock", "stripe_mock"); row("localstripe", "localstripe"); row("others", "other"); row("total", "all")
+            row("SQLite", "sqlite"); row("PostgreSQL", "postgres"); row("stripe-mock", "stripe_mock"); row("localstripe", "localstripe"); row("Stripe SDKs", "sdk"); row("others", "other"); row("total", "all")
             printf "%d passed, %d failed, %d skipped\n", n["all", "ok"], n["all", "failed"], n["all", "skipped"]
         }' "$output"
 }

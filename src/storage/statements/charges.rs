@@ -119,6 +119,8 @@ macro_rules! charge_statements {
                             .optional()?
                             .ok_or(StorageError::Guard)?;
                         take_key(conn, charge, &token, &resolution.record).await?;
+                        // The charge is changed before the verdict may pay the invoice: that one is locked first.
+                        backend::lock_invoice_for_change(conn, &charge.invoice_id).await?;
                         let rows = diesel::update(
                             charges::table
                                 .filter(charges::id.eq(&charge.id))

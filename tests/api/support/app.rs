@@ -1,14 +1,16 @@
 //! A service in this process: the same parts as in production, on a free port, with the mock at hand.
 
+use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::Duration;
 
 use chargeonce::app::App;
 use chargeonce::config::Settings;
-use chargeonce::payments::mock::MockStripe;
+use chargeonce::payments::mock::{MockStripe, serve};
 use chargeonce::payments::provider::PaymentProvider;
 use chargeonce::payments::stripe::{
-    Backoff, InProcessTransport, LimiterSettings, StripeApi, StripeProvider, StripeSettings,
+    Backoff, HttpSettings, HttpTransport, InProcessTransport, LimiterSettings, StripeApi,
+    StripeProvider, StripeSettings,
 };
 use chargeonce::server::BoundServer;
 use chargeonce::storage::Engine;
@@ -78,7 +80,7 @@ impl TestAppBuilder {
         let provider = self
             .provider
             .clone()
-            .unwrap_or_else(|| over(&mock, &settings, self.api));
+            .unwrap_or_else(|| provider(self.engine, &mock, &settings, self.api));
         let app = App::build_with(&settings, provider).await.unwrap();
         let server =
             BoundServer::bind(app, settings.host, settings.port, settings.shutdown_grace).unwrap();
@@ -114,8 +116,14 @@ fn reqwest_client() -> reqwest::Client {
         .unwrap()
 }
 
-/// Stripe's dialect over the mock, with short waits between repeats.
-fn over(mock: &MockStripe, settings: &Settings, api: StripeApi) -> Arc<dyn PaymentProvider> {
+/// Stripe's dialect over the mock, with short waits between repeats. With SQLite the mock is in this process, as a newcomer
+/// runs it; with PostgreSQL it is spoken to over HTTP, as production speaks to Stripe. So every case is seen on both ways.
+fn provider(
+    engine: Engine,
+    mock: &MockStripe,
+    settings: &Settings,
+    api: StripeApi,
+) -> Arc<dyn PaymentProvider> {
     let dialect = StripeSettings {
         name: "mock",
         api,
@@ -128,10 +136,23 @@ fn over(mock: &MockStripe, settings: &Settings, api: StripeApi) -> Arc<dyn Payme
         },
         limits: LimiterSettings::unlimited(),
     };
-    Arc::new(StripeProvider::new(
-        dialect,
-        InProcessTransport::new(mock.clone()),
-    ))
+    match engine {
+        Engine::Sqlite => {
+            let transport = InProcessTransport::new(mock.clone());
+            Arc::new(StripeProvider::new(dialect, transport))
+        }
+        Engine::Postgres => {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let transport = HttpTransport::new(&HttpSettings {
+                base_url: format!("http://{}", listener.local_addr().unwrap()),
+                secret_key: "sk_test_123".to_owned().into(),
+                connect_timeout: settings.provider_timeout / 2,
+            });
+            // It ends with the test's runtime.
+            tokio::spawn(serve(mock.clone(), listener).unwrap());
+            Arc::new(StripeProvider::new(dialect, transport.unwrap()))
+        }
+    }
 }
 
 /// A running service.
