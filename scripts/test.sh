@@ -12,6 +12,8 @@ set -euo pipefail
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
 # shellcheck source=scripts/lib/postgres.sh
 source scripts/lib/postgres.sh
+# shellcheck source=scripts/lib/pgbouncer.sh
+source scripts/lib/pgbouncer.sh
 # shellcheck source=scripts/lib/stripe_mock.sh
 source scripts/lib/stripe_mock.sh
 # shellcheck source=scripts/lib/localstripe.sh
@@ -81,7 +83,11 @@ fi
 harness_args+=(--include-ignored)
 if ! postgres_provide; then
     not_run+=("PostgreSQL tests ($POSTGRES_MISSING)")
-    harness_args+=(--skip ::postgres::)
+    harness_args+=(--skip postgres:: --skip postgres_only)
+fi
+if ! pgbouncer_provide; then
+    not_run+=("the service behind PgBouncer ($PGBOUNCER_MISSING)")
+    harness_args+=(--skip ::pooler::)
 fi
 if ! sdk_python_provide; then
     not_run+=("Python SDK test ($SDK_PYTHON_MISSING)")

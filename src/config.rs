@@ -14,6 +14,9 @@ use crate::storage::{Engine, StoreSettings};
 /// The longest that a provider's key may be used, in hours: Stripe may drop it after 24.
 const KEY_WINDOW_HOURS_MAX: u64 = 23;
 
+/// No setting makes sense beyond it, and sums of such durations cannot overflow.
+const DURATION_MAX: Duration = Duration::from_secs(30 * 24 * 3_600);
+
 /// Attempts for an invoice at most, whatever is configured: card networks fine more (Visa: 15 in 30 days).
 const ATTEMPTS_HARD_MAX: i32 = 15;
 
@@ -122,12 +125,16 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
         let Some(text) = self.text(name) else {
             return Ok(default);
         };
-        humantime::parse_duration(&text).map_err(|_| {
-            wrong(
-                name,
-                format!("{text:?} is no duration such as 90s, 10m or 20h"),
-            )
-        })
+        let parsed = humantime::parse_duration(&text);
+        parsed
+            .ok()
+            .filter(|duration| *duration <= DURATION_MAX)
+            .ok_or_else(|| {
+                wrong(
+                    name,
+                    format!("{text:?} is no duration such as 90s, 10m or 20h, of 30 days at most"),
+                )
+            })
     }
 
     fn number<T: std::str::FromStr + PartialOrd + std::fmt::Display>(

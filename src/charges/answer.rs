@@ -130,6 +130,21 @@ pub fn invoice_not_found() -> Problem {
     .field("invoiceId")
 }
 
+/// The problem for a charge that is not there. A reservation that was given back is not there either, and its invoice may
+/// have been charged by a later one.
+pub fn charge_not_found() -> Problem {
+    Problem::new(
+        Code::ChargeNotFound,
+        "There is no charge with this id. Check the id, or charge the invoice again to learn what became of it.",
+    )
+    .field("id")
+    .outlook(Outlook {
+        customer_charged: CustomerCharged::Unknown,
+        retry: Retry::AfterChange,
+        retry_after_seconds: None,
+    })
+}
+
 /// The problem for a provider that cannot be reached, when surely nothing was sent.
 pub fn provider_unavailable(retry_after_seconds: i64) -> Problem {
     Problem::new(

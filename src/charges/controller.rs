@@ -6,6 +6,7 @@ use actix_web::web::{Data, Path, ServiceConfig};
 use actix_web::{HttpRequest, HttpResponse};
 use serde::Deserialize;
 
+use super::answer;
 use super::dto::{ChargeBody, ChargeList, ChargeRequest, ResolveRequest, ResolvedOutcome};
 use super::model::{Charge, ChargeStatus};
 use super::repository::ChargeFilter;
@@ -175,9 +176,5 @@ fn known(path: Path<String>) -> Result<String, Problem> {
     if text::is_provider_id(&id) {
         return Ok(id);
     }
-    Err(Problem::new(
-        Code::ChargeNotFound,
-        "There is no charge with this id. Check the id.",
-    )
-    .field("id"))
+    Err(answer::charge_not_found())
 }

@@ -21,7 +21,7 @@ impl ChargesService {
             .await;
         found
             .map_err(|_| Problem::internal())??
-            .ok_or_else(charge_not_found)
+            .ok_or_else(answer::charge_not_found)
     }
 
     /// A page of charges, newest first.
@@ -61,9 +61,9 @@ impl ChargesService {
         let mut charge = charges
             .find_charge(id)
             .await?
-            .ok_or_else(charge_not_found)?;
+            .ok_or_else(answer::charge_not_found)?;
         let Some(reading) = charges.charge_snapshot(&charge.invoice_id).await? else {
-            return Err(charge_not_found());
+            return Err(answer::charge_not_found());
         };
         let settled_at_ms = reading.now_ms;
         let evidence = format!(
@@ -120,12 +120,4 @@ impl ChargesService {
         tracing::warn!(charge.id = %id, outcome = charge.status.as_str(), "a review was resolved by an operator");
         Ok(charge)
     }
-}
-
-fn charge_not_found() -> Problem {
-    Problem::new(
-        Code::ChargeNotFound,
-        "There is no charge with this id. Check the id.",
-    )
-    .field("id")
 }

@@ -24,6 +24,9 @@ pub const OPERATION: &str = "charge";
 /// How often a lost race is looked at again before the caller is told that somebody is charging.
 const ROUNDS_MAX: usize = 5;
 
+/// How long a caller waits where an operator has to put the settings right, in milliseconds.
+const FOREIGN_WAIT_MS: i64 = 60_000;
+
 /// What a caller gets about a charge.
 pub type ChargeResult = Result<ChargeAnswer, Problem>;
 
@@ -186,8 +189,21 @@ impl ChargesService {
                     attempt,
                     open_payment_id,
                 } => {
-                    self.reserve(&snapshot, attempt, open_payment_id, fingerprint, now_ms)
-                        .await?
+                    let reserved = self
+                        .reserve(&snapshot, attempt, open_payment_id, fingerprint, now_ms)
+                        .await;
+                    match reserved {
+                        Ok(held) => held,
+                        // It may have taken a while to find out: somebody else may have charged meanwhile.
+                        Err(_) if self.has_moved_on(&snapshot).await? => None,
+                        Err(problem) => return Err(problem),
+                    }
+                }
+                NextStep::TakeOver(_) if self.is_anothers(&snapshot) => {
+                    return Ok(Begun::Busy {
+                        waiting: None,
+                        retry_after_ms: FOREIGN_WAIT_MS,
+                    });
                 }
                 NextStep::TakeOver(recovery) => self.take_over(snapshot, recovery).await?,
                 NextStep::InProgress {
@@ -218,6 +234,34 @@ impl ChargesService {
             waiting: None,
             retry_after_ms,
         })
+    }
+
+    /// True when the invoice has another latest attempt by now.
+    async fn has_moved_on(&self, before: &ChargeSnapshot) -> Result<bool, Problem> {
+        let key = |snapshot: &ChargeSnapshot| {
+            let latest = snapshot.latest.as_ref();
+            latest.map(|(charge, _)| charge.idempotency_key.clone())
+        };
+        let now = self.parts.charges.charge_snapshot(&before.invoice.id);
+        let now = now.await?.map(|reading| reading.value);
+        Ok(now.is_some_and(|now| key(&now) != key(before)))
+    }
+
+    /// True when the running attempt was made with another provider than the one that is set now, which knows nothing of
+    /// it: neither sending it there nor asking there would tell the truth.
+    fn is_anothers(&self, snapshot: &ChargeSnapshot) -> bool {
+        let own = self.parts.provider.name();
+        let foreign = snapshot
+            .latest
+            .as_ref()
+            .filter(|(charge, _)| charge.provider != own);
+        if let Some((charge, _)) = foreign {
+            tracing::error!(
+                charge.key = %charge.idempotency_key, provider = %charge.provider,
+                "an attempt of another provider is unresolved: set PAYMENT_PROVIDER back until it is"
+            );
+        }
+        foreign.is_some()
     }
 
     /// The answer to a step that moves nothing.
@@ -318,9 +362,9 @@ impl ChargesService {
                     answer::provider_unavailable(PROVIDER_WAIT_SECONDS)
                 }
             }),
-            Ended::LeaseLost => match self.peek(&held.charge.invoice_id).await? {
-                Some(answer) => Ok(answer),
-                None => Ok(self.undecided(held.charge, None)),
+            Ended::LeaseLost => match self.peek(&held.charge.invoice_id).await {
+                Ok(Some(answer)) => Ok(answer),
+                Ok(None) | Err(_) => Ok(self.undecided(held.charge, None)),
             },
         }
     }

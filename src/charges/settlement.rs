@@ -101,6 +101,13 @@ pub fn after_look_up(found: &[ProviderPayment], charge: &Charge, context: &LookU
         .collect();
     match paid.as_slice() {
         [] => without_success(found, charge, context),
+        [payment] if others_may_pay(found) => Plan::Record(Verdict::NeedsReview {
+            payment_id: Some(payment.id.clone()),
+            evidence: format!(
+                "payment {} took the money, and another payment of this invoice still may",
+                payment.id
+            ),
+        }),
         [payment] => Plan::Record(match adoptable(payment, charge, &context.installation_id) {
             None => Verdict::Succeeded((*payment).clone()),
             Some(evidence) => Verdict::NeedsReview {
@@ -121,50 +128,45 @@ pub fn after_look_up(found: &[ProviderPayment], charge: &Charge, context: &LookU
     }
 }
 
-/// No payment of the invoice has taken money, as of now.
+/// True when the provider is still at work on a payment, or holds funds for one.
+fn others_may_pay(found: &[ProviderPayment]) -> bool {
+    found.iter().any(|payment| {
+        matches!(
+            payment.status,
+            PaymentStatus::Processing | PaymentStatus::RequiresCapture
+        )
+    })
+}
+
+/// No payment of the invoice has taken money, as of now. What still may is looked at first: no failure beside it counts.
 fn without_success(found: &[ProviderPayment], charge: &Charge, context: &LookUpContext) -> Plan {
-    for payment in found {
-        match &payment.status {
-            PaymentStatus::Processing => return Plan::Record(Verdict::Processing(payment.clone())),
-            PaymentStatus::RequiresCapture => {
-                return Plan::Record(Verdict::NeedsReview {
-                    payment_id: Some(payment.id.clone()),
-                    evidence: "the provider holds the funds without having captured them".into(),
-                });
-            }
-            PaymentStatus::Failed | PaymentStatus::RequiresPaymentMethod
-                if is_this_attempts(payment, charge) && payment.failure.is_some() =>
-            {
-                if let Some(failure) = &payment.failure {
-                    return Plan::Record(Verdict::Failed(failure.clone()));
-                }
-            }
-            PaymentStatus::Other(status) if context.all_sends_are_old => {
-                return Plan::Record(Verdict::NeedsReview {
-                    payment_id: Some(payment.id.clone()),
-                    evidence: format!("the payment has a status that is not known here: {status}"),
-                });
-            }
-            PaymentStatus::RequiresAction if !context.all_sends_are_old => {
-                return Plan::Record(Verdict::Processing(payment.clone()));
-            }
-            PaymentStatus::RequiresAction
-            | PaymentStatus::RequiresConfirmation
-            | PaymentStatus::RequiresPaymentMethod
-                if context.all_sends_are_old =>
-            {
-                return Plan::Cancel {
-                    payment_id: payment.id.clone(),
-                };
-            }
-            PaymentStatus::RequiresAction
-            | PaymentStatus::RequiresConfirmation
-            | PaymentStatus::RequiresPaymentMethod
-            | PaymentStatus::Other(_)
-            | PaymentStatus::Canceled
-            | PaymentStatus::Failed
-            | PaymentStatus::Succeeded => {}
-        }
+    if let Some(plan) = found
+        .iter()
+        .find_map(|payment| while_it_may_pay(payment, context))
+    {
+        return plan;
+    }
+    let failed = found
+        .iter()
+        .filter(|payment| {
+            let may_carry_one = matches!(
+                payment.status,
+                PaymentStatus::Failed | PaymentStatus::RequiresPaymentMethod
+            );
+            may_carry_one && is_this_attempts(payment, charge)
+        })
+        .find_map(|payment| payment.failure.clone());
+    if let Some(failure) = failed {
+        return Plan::Record(Verdict::Failed(failure));
+    }
+    if context.all_sends_are_old
+        && let Some(open) = found
+            .iter()
+            .find(|payment| payment.status == PaymentStatus::RequiresPaymentMethod)
+    {
+        return Plan::Cancel {
+            payment_id: open.id.clone(),
+        };
     }
     if context.all_sends_are_old {
         return Plan::Record(Verdict::Failed(never_executed(charge)));
@@ -180,6 +182,43 @@ fn without_success(found: &[ProviderPayment], charge: &Charge, context: &LookUpC
     }
     // An empty list proves nothing while a send may still be under way.
     Plan::Record(Verdict::Unknown(context.unknown.clone()))
+}
+
+/// What a payment that may still take money asks for; nothing for one that cannot by itself.
+fn while_it_may_pay(payment: &ProviderPayment, context: &LookUpContext) -> Option<Plan> {
+    let review = |evidence: String| {
+        Some(Plan::Record(Verdict::NeedsReview {
+            payment_id: Some(payment.id.clone()),
+            evidence,
+        }))
+    };
+    let cancel = || {
+        Some(Plan::Cancel {
+            payment_id: payment.id.clone(),
+        })
+    };
+    match (&payment.status, context.all_sends_are_old) {
+        (PaymentStatus::Processing, _) | (PaymentStatus::RequiresAction, false) => {
+            Some(Plan::Record(Verdict::Processing(payment.clone())))
+        }
+        (PaymentStatus::RequiresCapture, _) => {
+            review("the provider holds the funds without having captured them".into())
+        }
+        (PaymentStatus::RequiresAction | PaymentStatus::RequiresConfirmation, true) => cancel(),
+        (PaymentStatus::Other(status), true) => review(format!(
+            "the payment has a status that is not known here: {status}"
+        )),
+        (PaymentStatus::RequiresConfirmation | PaymentStatus::Other(_), false) => {
+            Some(Plan::Record(Verdict::Unknown(context.unknown.clone())))
+        }
+        (
+            PaymentStatus::RequiresPaymentMethod
+            | PaymentStatus::Canceled
+            | PaymentStatus::Failed
+            | PaymentStatus::Succeeded,
+            _,
+        ) => None,
+    }
 }
 
 /// True when the failure that a payment carries can only be this attempt's: it was made under this attempt's own key,

@@ -15,6 +15,7 @@ use super::settlement::{
     LookUpContext, Plan, Verdict, after_cancel, after_look_up, after_send, all_sends_are_old,
     recovery_of,
 };
+use crate::idempotency::decision::is_older_than;
 use crate::idempotency::reservation::{HeldLease, Recovery, Reservation, StoredResponse};
 use crate::payments::outcome::{NextStep, NotExecuted, NotExecutedReason, Outcome, Unknown};
 use crate::payments::provider::{PaymentProvider, PaymentQuery, SendLimits};
@@ -22,6 +23,9 @@ use crate::storage::StorageError;
 
 /// Look-ups and cancels in one turn at most; what is still open after them waits for the next turn.
 const ROUNDS_MAX: usize = 5;
+
+/// From this age of the first send on, a takeover looks before it sends again, in milliseconds.
+const LOOK_FIRST_AFTER_MS: i64 = 3_600_000;
 
 /// How long a look-up or a cancel may take at most.
 const LOOK_UP_TIME: Duration = Duration::from_secs(60);
@@ -72,6 +76,7 @@ impl Worker {
     /// One turn: from the lease to a record.
     pub async fn finish(&self, held: &HeldAttempt) -> Result<Ended, StorageError> {
         let mut plan = match held.recovery {
+            Recovery::Resend if self.is_old(held) => self.look_before_sending(held).await,
             Recovery::Resend => self.send(held).await,
             Recovery::LookUp => Plan::LookUp(Unknown::look_up(
                 "the outcome of an earlier send is not known",
@@ -110,6 +115,27 @@ impl Worker {
         .await
     }
 
+    /// True for a takeover so late that it is worth asking first. A resend relies on two clocks that nobody compares, the
+    /// database's and the provider's; what is found needs neither.
+    fn is_old(&self, held: &HeldAttempt) -> bool {
+        let first_sent_at_ms = held.reservation.first_sent_at_ms;
+        held.reservation.takeovers > 0
+            && is_older_than(first_sent_at_ms, LOOK_FIRST_AFTER_MS, held.lease.now_ms())
+    }
+
+    /// Settles on a payment that took money or still may; sends again where there is none or nobody can tell.
+    async fn look_before_sending(&self, held: &HeldAttempt) -> Plan {
+        let unknown = Unknown::resend("the outcome of an earlier send is not known");
+        match self.look_up(held, unknown).await {
+            plan @ Plan::Record(
+                Verdict::Succeeded(_) | Verdict::Processing(_) | Verdict::NeedsReview { .. },
+            ) => plan,
+            Plan::Record(Verdict::Failed(_) | Verdict::Unknown(_) | Verdict::Released(_))
+            | Plan::LookUp(_)
+            | Plan::Cancel { .. } => self.send(held).await,
+        }
+    }
+
     async fn send(&self, held: &HeldAttempt) -> Plan {
         let sent_before = held.reservation.takeovers > 0;
         let outcome = if held.lease.is_over() {
@@ -120,6 +146,7 @@ impl Worker {
         } else {
             let limits = SendLimits {
                 deadline: held.lease.deadline(),
+                wall_deadline: held.lease.wall_deadline(),
                 sent_before,
             };
             self.provider
@@ -157,11 +184,21 @@ impl Worker {
                 };
                 after_look_up(&found, &held.charge, &context)
             }
+            Err(error) if self.is_beyond_hope(held) => Plan::Record(Verdict::NeedsReview {
+                payment_id: query.payment_id,
+                evidence: format!("{}; it cannot be looked up: {error}", unknown.reason),
+            }),
             Err(error) => Plan::Record(Verdict::Unknown(Unknown {
                 reason: format!("{}; look-up failed: {error}", unknown.reason),
                 ..unknown
             })),
         }
+    }
+
+    /// True when the look-ups of an attempt have failed for as long again as its key was good for.
+    fn is_beyond_hope(&self, held: &HeldAttempt) -> bool {
+        let twice_ms = self.policy.key_window_ms.saturating_mul(2);
+        all_sends_are_old(&held.reservation, twice_ms, held.lease.now_ms())
     }
 
     async fn cancel(&self, held: &HeldAttempt, payment_id: &str) -> Verdict {
@@ -184,10 +221,7 @@ impl Worker {
     async fn record(&self, held: &HeldAttempt, verdict: Verdict) -> Result<Ended, StorageError> {
         let (charge, record) = self.to_record(held, verdict.clone())?;
         if !self.write(held, &record).await? {
-            tracing::warn!(
-                invoice.id = %charge.invoice_id, charge.key = %charge.idempotency_key, attempt.number = charge.attempt,
-                "the lease was lost; another owner's record stands"
-            );
+            self.log_lost_lease(&charge).await;
             return Ok(Ended::LeaseLost);
         }
         crash::point(Step::AfterRecord);
@@ -200,6 +234,25 @@ impl Worker {
             (AttemptRecord::Released, Verdict::Released(reason)) => Ended::Released(reason),
             (_, _) => Ended::Undecided(charge),
         })
+    }
+
+    /// A lease that was lost over a payment is nothing as long as the record that stands names the same payment. Another one
+    /// may be a second payment, which nobody but this owner knows of.
+    async fn log_lost_lease(&self, mine: &Charge) {
+        let stored = self.charges.find_charge(&mine.id).await.ok().flatten();
+        let stands = stored.and_then(|charge| charge.provider_payment_id);
+        let (key, payment) = (&mine.idempotency_key, &mine.provider_payment_id);
+        if payment.is_some() && *payment != stands {
+            tracing::error!(
+                invoice.id = %mine.invoice_id, charge.key = %key, payment.mine = ?payment, payment.recorded = ?stands,
+                "the lease was lost, and the record that stands names another payment: look at both"
+            );
+        } else {
+            tracing::warn!(
+                invoice.id = %mine.invoice_id, charge.key = %key, attempt.number = mine.attempt,
+                "the lease was lost; another owner's record stands"
+            );
+        }
     }
 
     /// The record of a verdict, and the charge as it will be with it.

@@ -63,6 +63,8 @@ fn a_bad_value_is_refused_with_its_name() {
         ("CHARGE_MAX_ATTEMPTS", &[("CHARGE_MAX_ATTEMPTS", "16")]),
         ("CHARGE_MAX_ATTEMPTS", &[("CHARGE_MAX_ATTEMPTS", "0")]),
         ("RETRY_COOLDOWN", &[("RETRY_COOLDOWN", "later")]),
+        ("RESPONSE_WAIT", &[("RESPONSE_WAIT", "584000000000y")]),
+        ("PROVIDER_TIMEOUT", &[("PROVIDER_TIMEOUT", "31days")]),
         ("LOG_FORMAT", &[("LOG_FORMAT", "xml")]),
     ];
     for (name, variables) in table {

@@ -147,6 +147,19 @@ impl HeldLease {
         self.asked.monotonic + Duration::from_millis(left.unsigned_abs())
     }
 
+    /// The same moment by the wall clock.
+    pub fn wall_deadline(&self) -> SystemTime {
+        let left = self
+            .send_until_ms
+            .saturating_sub(self.database_now_ms)
+            .max(0);
+        let over = self
+            .asked
+            .wall
+            .checked_add(Duration::from_millis(left.unsigned_abs()));
+        over.unwrap_or(self.asked.wall)
+    }
+
     /// True once nothing may be sent. The wall clock is asked too, because the monotonic one may stand still while a
     /// virtual machine is suspended; a wall clock that was set forward costs a takeover, nothing more.
     pub fn is_over(&self) -> bool {

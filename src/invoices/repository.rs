@@ -27,6 +27,8 @@ pub enum Inserted {
     Yes,
     /// An invoice with this id was there; here is its key's row, with the first answer and fingerprint. Nothing was written.
     Exists(Reservation),
+    /// The id is one that the service chose for another invoice. Nothing was written.
+    IdTaken,
     /// The header's key is not ours any more. Nothing was written.
     LeaseLost,
 }

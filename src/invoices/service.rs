@@ -196,6 +196,7 @@ impl Creation {
                 }),
                 None => Err(exists()),
             },
+            Inserted::IdTaken => Err(exists()),
             Inserted::LeaseLost => Err(Problem::internal()),
         }
     }
@@ -222,17 +223,21 @@ impl KeyedAction for Creation {
             Inserted::LeaseLost => Acted::LeaseLost,
             Inserted::Exists(first) => match self.same_as(&first) {
                 Some(response) => Acted::DoneBefore(response),
-                None => {
-                    let problem = exists();
-                    Acted::Ended(Ending::Failed(StoredResponse {
-                        status: problem.code().status(),
-                        location: None,
-                        body: problem.to_body(),
-                    }))
-                }
+                None => refused(),
             },
+            Inserted::IdTaken => refused(),
         })
     }
+}
+
+/// The refusal, to be kept under the header's key.
+fn refused() -> Acted {
+    let problem = exists();
+    Acted::Ended(Ending::Failed(StoredResponse {
+        status: problem.code().status(),
+        location: None,
+        body: problem.to_body(),
+    }))
 }
 
 fn exists() -> Problem {

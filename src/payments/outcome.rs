@@ -171,6 +171,19 @@ impl Unknown {
 pub fn after_unknown(earlier: &Unknown, latest: Outcome) -> Outcome {
     match latest {
         Outcome::Succeeded(_) | Outcome::Processing(_) => latest,
+        // A 500 that was not stored after all: this answer is of a second execution, and the first may still charge.
+        Outcome::Failed(ref failure)
+            if failure.kind == FailureKind::Declined && earlier.next != NextStep::Resend =>
+        {
+            Outcome::Unknown(Unknown {
+                reason: format!(
+                    "{}; a later send was declined: {}",
+                    earlier.reason, failure.code
+                ),
+                payment_id: None,
+                next: earlier.next,
+            })
+        }
         Outcome::Failed(ref failure) => match failure.kind {
             FailureKind::Declined | FailureKind::Canceled | FailureKind::NeverExecuted => latest,
             FailureKind::Refused => Outcome::Unknown(Unknown {

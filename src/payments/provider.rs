@@ -3,7 +3,7 @@
 //! The flow is always: [`prepare`](PaymentProvider::prepare) before anything is reserved, store the frozen bytes with
 //! the attempt, then [`send`](PaymentProvider::send) those bytes under the attempt's key, now and in every takeover.
 
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use async_trait::async_trait;
 
@@ -70,6 +70,9 @@ pub enum PrepareError {
 pub struct SendLimits {
     /// No send begins, and none is waited for, after this moment. It lies inside the lease and the key's window.
     pub deadline: Instant,
+    /// The same moment by the wall clock, asked before every single request: the monotonic clock may stand still while a
+    /// machine sleeps, and a repeat after the sleep could come when the provider has forgotten the key.
+    pub wall_deadline: SystemTime,
     /// True when an earlier send of this attempt may have happened (a takeover): then an answer which only shows that
     /// *this* send executed nothing leaves the attempt unknown.
     pub sent_before: bool,

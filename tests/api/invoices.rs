@@ -258,7 +258,7 @@ on_both_stores! {
         ] {
             reply.assert(404, "invoice_not_found", "no", "after_change");
         }
-        app.get("/v1/charges/chg_1").await.assert(404, "charge_not_found", "no", "after_change");
+        app.get("/v1/charges/chg_1").await.assert(404, "charge_not_found", "unknown", "after_change");
         app.invoice("inv_1").await;
         let charge = app.charge("inv_1").await;
         charge.assert(201, "", "yes", "not_needed");

@@ -18,6 +18,7 @@ mod attempts;
 mod charges;
 mod charges_api;
 mod faults;
+mod hazards;
 mod hostile;
 mod idempotency_header;
 mod invoices;

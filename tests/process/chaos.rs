@@ -111,7 +111,7 @@ async fn run() {
 async fn create(service: &Service, count: u64, seed: u64) -> Vec<String> {
     let mut ids = Vec::new();
     for n in 0..count {
-        let declines = (n + seed) % 10 == 0;
+        let declines = (n + seed).is_multiple_of(10);
         let id = if declines {
             format!("declined-{n}")
         } else {

@@ -2,7 +2,7 @@
 
 use tokio::net::TcpStream;
 
-use crate::support::{TestApp, eventually};
+use crate::support::{TestApp, answer_on, eventually};
 
 on_both_stores! {
     async fn without_open_files_nothing_is_sent_that_is_not_reserved(engine) {
@@ -13,8 +13,11 @@ on_both_stores! {
         }
         let address = service.url.strip_prefix("http://").unwrap();
 
+        // A caller that came before the crowd.
+        let early = service.connect().await;
         let mut idle = Vec::new();
-        for _ in 0..200 {
+        // More than it can open files for, and fewer than would overflow the queue of connections not yet accepted.
+        for _ in 0..150 {
             idle.push(TcpStream::connect(address).await.unwrap());
         }
         eventually("the files are used up", async || {
@@ -22,8 +25,7 @@ on_both_stores! {
             (open >= 64).then_some(())
         })
         .await;
-        // This one goes over a connection that was there before.
-        let scarce = service.charge("inv_0").await;
+        let scarce = answer_on(service.charge_on(early, "inv_0").await).await;
         app.check_truth("inv_0", &scarce);
         assert!([201, 202, 503].contains(&scarce.status), "{scarce:#?}");
         let sent = app.sends();

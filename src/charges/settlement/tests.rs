@@ -144,6 +144,11 @@ fn a_look_up_is_recorded_by_what_it_found_and_by_the_age_of_the_sends() {
         ("a failed one without a reason", vec![found(Failed)], "unknown LookUp", "failed never_executed"),
         ("canceled", vec![found(Canceled)], "unknown LookUp", "failed never_executed"),
         ("a state of tomorrow", vec![odd()], "unknown LookUp", "review pi_1"),
+        ("declined under our own key beside one at work", vec![open(), payment("pi_2", Processing)], "processing pi_2", "processing pi_2"),
+        ("declined under our own key beside a hold", vec![open(), payment("pi_2", RequiresCapture)], "review pi_2", "review pi_2"),
+        ("declined under our own key beside one that waits", vec![open(), payment("pi_2", RequiresAction)], "processing pi_2", "cancel pi_2"),
+        ("declined under our own key beside one never confirmed", vec![open(), payment("pi_2", RequiresConfirmation)], "unknown LookUp", "cancel pi_2"),
+        ("paid beside one at work", vec![payment("pi_2", Processing), paid()], "review pi_1", "review pi_1"),
         ("an earlier failure, then a processing one", vec![of_attempt_before(one_shot()), payment("pi_2", Processing)], "processing pi_2", "processing pi_2"),
     ];
     for (case, found, inside, past) in table {

@@ -4,7 +4,7 @@
 //! Every POST carries an idempotency key, and every repeat sends the same bytes under the same key.
 
 use std::fmt;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use async_trait::async_trait;
 use tokio::time::{Instant as TokioInstant, sleep};
@@ -101,6 +101,7 @@ impl<T: Transport> StripeProvider<T> {
         call: HttpCall<'_>,
         repeats_done: u32,
         deadline: TokioInstant,
+        wall_deadline: Option<SystemTime>,
     ) -> Result<TransportResult, NotExecuted> {
         if TokioInstant::now() >= deadline {
             return Err(NotExecuted {
@@ -115,7 +116,8 @@ impl<T: Transport> StripeProvider<T> {
         })?;
         let begun = TokioInstant::now();
         let left = deadline.saturating_duration_since(begun);
-        if left.is_zero() {
+        let overslept = wall_deadline.is_some_and(|over| SystemTime::now() >= over);
+        if left.is_zero() || overslept {
             return Err(NotExecuted {
                 reason: NotExecutedReason::OutOfTime,
                 detail: "the time for sending was over".to_owned(),
@@ -158,7 +160,7 @@ impl<T: Transport> StripeProvider<T> {
         let mut repeats_done = 0;
         loop {
             let result = self
-                .once(call, repeats_done, deadline)
+                .once(call, repeats_done, deadline, None)
                 .await
                 .map_err(|not_executed| LookupError(not_executed.detail))?;
             if !retry::repeats_call(&result)
@@ -199,11 +201,19 @@ impl<T: Transport> StripeProvider<T> {
             .then(|| Unknown::resend("an earlier send of this attempt may have happened"));
         let mut repeats_done = 0;
         loop {
-            let (said, result) = match self.once(call, repeats_done, deadline).await {
+            let (said, result) = match self
+                .once(call, repeats_done, deadline, Some(limits.wall_deadline))
+                .await
+            {
                 Ok(result) => (decision::read(endpoint, &result), result),
                 Err(not_executed) => {
                     return join(earlier.as_ref(), Outcome::NotExecuted(not_executed));
                 }
+            };
+            let said = if limits.sent_before || repeats_done > 0 {
+                said
+            } else {
+                decision::first_send(said, &result)
             };
             let repeat = retry::repeats_send(&said, &result, repeats_done);
             let outcome = join(earlier.as_ref(), said);

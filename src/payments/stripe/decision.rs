@@ -30,6 +30,24 @@ pub fn read(endpoint: Endpoint<'_>, result: &TransportResult) -> Outcome {
     }
 }
 
+/// A failure that is repeated to what we take for the first send of all: the provider remembers a send that our books have
+/// forgotten (a restored backup), and more may have happened since. All payments of the invoice are looked up.
+pub fn first_send(said: Outcome, result: &TransportResult) -> Outcome {
+    match said {
+        Outcome::Failed(failure) if result.headers().is_some_and(|headers| headers.replayed) => {
+            Outcome::Unknown(Unknown::look_up(format!(
+                "the key was answered before it was first sent from here ({})",
+                failure.code
+            )))
+        }
+        Outcome::Failed(_)
+        | Outcome::Succeeded(_)
+        | Outcome::Processing(_)
+        | Outcome::NotExecuted(_)
+        | Outcome::Unknown(_) => said,
+    }
+}
+
 /// Nothing came, or a head whose body was cut. Only heads that are sent before execution say something.
 fn read_cut(status: Option<u16>, summary: &str) -> Outcome {
     match status {

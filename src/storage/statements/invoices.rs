@@ -13,6 +13,7 @@ macro_rules! invoice_statements {
 
             use super::super::keys::$backend::{end_key, finish_new_key};
             use super::super::{Lent, guarded, one_or_guard, one_or_inconsistent};
+            use crate::idempotency::repository::IdempotencyRepository;
             use crate::idempotency::reservation::Ending;
             use crate::invoices::model::{Invoice, InvoiceStatus};
             use crate::invoices::repository::{
@@ -71,10 +72,12 @@ macro_rules! invoice_statements {
                                 return Ok(Inserted::Exists(existing.try_into()?));
                             }
                         }
-                        diesel::insert_into(invoices::table)
+                        let rows = diesel::insert_into(invoices::table)
                             .values(&row)
+                            .on_conflict_do_nothing()
                             .execute(conn)
                             .await?;
+                        one_or_guard(rows)?;
                         if let Some(held_key) = &insert.held_key {
                             let ending = Ending::Done(insert.response.clone());
                             let rows = end_key(conn, &held_key.key, &held_key.lease_token, &ending)
@@ -83,7 +86,14 @@ macro_rules! invoice_statements {
                         }
                         Ok(Inserted::Yes)
                     });
-                    Ok(guarded(outcome)?.unwrap_or(Inserted::LeaseLost))
+                    match (guarded(outcome)?, &insert.natural_key) {
+                        (Some(inserted), _) => Ok(inserted),
+                        // An invoice whose id the service chose has no key of its own.
+                        (None, Some((key, _))) if self.find_reservation(key).await?.is_none() => {
+                            Ok(Inserted::IdTaken)
+                        }
+                        (None, _) => Ok(Inserted::LeaseLost),
+                    }
                 }
 
                 async fn find_invoice(&self, id: &str) -> Result<Option<Invoice>, StorageError> {

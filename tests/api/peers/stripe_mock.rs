@@ -49,6 +49,7 @@ fn is_schema_error(outcome: &Outcome) -> bool {
 
 async fn send(provider: &dyn PaymentProvider, request: &FrozenRequest) -> Outcome {
     let limits = SendLimits {
+        wall_deadline: std::time::SystemTime::now() + Duration::from_secs(3_600),
         deadline: soon(),
         sent_before: false,
     };

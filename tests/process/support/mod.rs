@@ -27,7 +27,7 @@ pub use postgres_server::PostgresServer;
 pub use process::{Process, real_time, signal};
 pub use provider::Provider;
 pub use reply::Reply;
-pub use service::{HeldPoint, Service, reset};
+pub use service::{HeldPoint, Service, answer_on, reset};
 pub use session::Session;
 
 use std::time::{Duration, Instant};

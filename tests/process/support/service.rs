@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::process::{Limits, Process};
@@ -81,6 +81,9 @@ impl ServiceBuilder {
             .ok();
         let client = reqwest::Client::builder()
             .no_proxy()
+            // Well below the time after which the server closes an idle connection: a call that crosses the close on its way
+            // has no answer, which here means that the process died.
+            .pool_idle_timeout(Duration::from_secs(2))
             .timeout(Duration::from_secs(60))
             .build()
             .unwrap();
@@ -199,17 +202,45 @@ impl Service {
             .expect("no answer")
     }
 
+    /// A connection on which nothing is sent yet.
+    pub async fn connect(&self) -> TcpStream {
+        let address = self.url.strip_prefix("http://").unwrap();
+        TcpStream::connect(address).await.unwrap()
+    }
+
     /// A connection that has sent a charge and does not read the answer.
     pub async fn charge_unread(&self, invoice_id: &str) -> TcpStream {
+        self.charge_on(self.connect().await, invoice_id).await
+    }
+
+    /// Sends a charge on a connection, as the only request on it.
+    pub async fn charge_on(&self, mut stream: TcpStream, invoice_id: &str) -> TcpStream {
         let address = self.url.strip_prefix("http://").unwrap();
-        let mut stream = TcpStream::connect(address).await.unwrap();
         let body = json!({"invoiceId": invoice_id}).to_string();
         let request = format!(
-            "POST /v1/charges HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            "POST /v1/charges HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
             body.len()
         );
         stream.write_all(request.as_bytes()).await.unwrap();
         stream
+    }
+}
+
+/// Reads the only answer on a connection.
+pub async fn answer_on(mut stream: TcpStream) -> Reply {
+    let mut text = String::new();
+    stream.read_to_string(&mut text).await.unwrap();
+    let (head, body) = text.split_once("\r\n\r\n").unwrap();
+    let mut lines = head.lines();
+    let status = lines.next().unwrap().split(' ').nth(1).unwrap();
+    let header = |line: &str| {
+        let (name, value) = line.split_once(": ").unwrap();
+        (name.to_owned(), value.to_owned())
+    };
+    Reply {
+        status: status.parse().unwrap(),
+        headers: lines.map(header).collect(),
+        body: body.to_owned(),
     }
 }
 

@@ -55,6 +55,7 @@ fn query(payment_id: Option<&str>) -> PaymentQuery {
 
 fn limits() -> SendLimits {
     SendLimits {
+        wall_deadline: std::time::SystemTime::now() + Duration::from_secs(3_600),
         deadline: deadline(600),
         sent_before: false,
     }

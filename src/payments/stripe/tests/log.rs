@@ -74,6 +74,7 @@ async fn the_log_names_the_request_but_no_secret_no_body_and_no_customer() {
         body: "amount=1999&customer=cus_private".to_owned(),
     };
     let limits = SendLimits {
+        wall_deadline: std::time::SystemTime::now() + Duration::from_secs(3_600),
         deadline: deadline(60),
         sent_before: false,
     };

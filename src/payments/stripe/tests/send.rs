@@ -25,6 +25,7 @@ fn frozen() -> FrozenRequest {
 
 fn limits(seconds: u64, sent_before: bool) -> SendLimits {
     SendLimits {
+        wall_deadline: std::time::SystemTime::now() + Duration::from_secs(3_600),
         deadline: deadline(seconds),
         sent_before,
     }
@@ -244,4 +245,40 @@ fn the_provider_is_known_by_the_name_of_its_settings_and_shows_no_transport() {
     let provider: StripeProvider<&Script> = provider(PaymentIntents, &script);
     assert_eq!(provider.name(), "stripe");
     assert!(format!("{provider:?}").contains("StripeProvider"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_sent_once_the_wall_clock_says_that_the_time_is_over() {
+    for (sent_before, right) in [(false, "out of time"), (true, "resend")] {
+        let script = script([succeeded()]);
+        let limits = SendLimits {
+            wall_deadline: std::time::SystemTime::now(),
+            ..limits(60, sent_before)
+        };
+
+        let outcome = provider(PaymentIntents, &script)
+            .send("k", &frozen(), limits)
+            .await;
+
+        assert_eq!(short(&outcome), right);
+        assert_eq!(
+            script.calls().len(),
+            0,
+            "a machine that slept sends nothing"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_that_is_repeated_to_a_first_send_is_looked_up() {
+    let replayed = || answer_with(402, &[("idempotent-replayed", "true")], DECLINE);
+    for (sent_before, right) in [(false, "look up"), (true, "declined")] {
+        let script = script([replayed()]);
+
+        let outcome = provider(PaymentIntents, &script)
+            .send("k", &frozen(), limits(60, sent_before))
+            .await;
+
+        assert_eq!(short(&outcome), right);
+    }
 }
