@@ -1,6 +1,6 @@
 //! Storage: the only place that knows a database.
 //!
-//! The ports live with the features that own the nouns; here are their two adapters. [`statements`] holds one body for
+//! The ports live with the features that own the nouns; here are their two adapters. `statements` holds one body for
 //! each port method, expanded for both; `postgres` and `sqlite` hold only what differs (the pool, session settings, the
 //! clock, row locks). Each method is one statement or one short transaction in which the database repeats every
 //! precondition, and none is held open across a call of the provider.
