@@ -72,12 +72,10 @@ macro_rules! invoice_statements {
                                 return Ok(Inserted::Exists(existing.try_into()?));
                             }
                         }
-                        let rows = diesel::insert_into(invoices::table)
+                        diesel::insert_into(invoices::table)
                             .values(&row)
-                            .on_conflict_do_nothing()
                             .execute(conn)
                             .await?;
-                        one_or_guard(rows)?;
                         if let Some(held_key) = &insert.held_key {
                             let ending = Ending::Done(insert.response.clone());
                             let rows = end_key(conn, &held_key.key, &held_key.lease_token, &ending)
@@ -86,13 +84,15 @@ macro_rules! invoice_statements {
                         }
                         Ok(Inserted::Yes)
                     });
-                    match (guarded(outcome)?, &insert.natural_key) {
-                        (Some(inserted), _) => Ok(inserted),
-                        // An invoice whose id the service chose has no key of its own.
-                        (None, Some((key, _))) if self.find_reservation(key).await?.is_none() => {
+                    match (outcome, &insert.natural_key) {
+                        // An invoice whose id the service chose is there without a key of its own.
+                        (Err(StorageError::Inconsistent(_)), Some((key, _)))
+                            if self.find_reservation(key).await?.is_none()
+                                && self.find_invoice(&row.id).await?.is_some() =>
+                        {
                             Ok(Inserted::IdTaken)
                         }
-                        (None, _) => Ok(Inserted::LeaseLost),
+                        (outcome, _) => Ok(guarded(outcome)?.unwrap_or(Inserted::LeaseLost)),
                     }
                 }
 
