@@ -8,7 +8,7 @@ use secrecy::SecretString;
 use crate::charges::lifecycle::RetryPolicy;
 use crate::http::json::BODY_TIME_DEFAULT;
 use crate::idempotency::reservation::millis;
-use crate::payments::stripe::{LimiterSettings, STRIPE_API_BASE, StripeApi};
+use crate::payments::stripe::{Backoff, LimiterSettings, STRIPE_API_BASE, StripeApi};
 use crate::storage::{Engine, StoreSettings};
 
 /// The longest that a provider's key may be used, in hours: Stripe may drop it after 24.
@@ -273,8 +273,7 @@ impl Settings {
 
     /// The longest that one whole call of the provider takes: every send up to its limit, and the waits between.
     fn whole_call(&self) -> Duration {
-        let waits = crate::payments::stripe::Backoff::default().longest * self.provider_max_retries;
-        self.provider_timeout * (self.provider_max_retries + 1) + waits
+        Backoff::default().longest_send(self.provider_timeout, self.provider_max_retries)
     }
 
     /// The rules after a failed attempt.

@@ -61,16 +61,6 @@ impl Tasks {
             Err(_) => self.tracker.len(),
         }
     }
-
-    /// How many run now.
-    pub fn len(&self) -> usize {
-        self.tracker.len()
-    }
-
-    /// True when none runs.
-    pub fn is_empty(&self) -> bool {
-        self.tracker.is_empty()
-    }
 }
 
 impl Default for Tasks {

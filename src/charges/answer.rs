@@ -2,7 +2,7 @@
 
 use super::dto::ChargeBody;
 use super::lifecycle::{Outlook, RetryPolicy, outlook};
-use super::model::{Charge, ChargeStatus, CustomerCharged, Retry};
+use super::model::{Charge, CustomerCharged, Retry};
 use crate::error::{Code, Problem};
 use crate::idempotency::reservation::StoredResponse;
 use crate::payments::outcome::{Failure, FailureKind};
@@ -162,12 +162,4 @@ pub fn no_payment_method() -> Problem {
         Code::NoPaymentMethod,
         "The customer is not known to the payment provider or has no payment method, so nothing was charged. Set a payment method on the invoice, then call again.",
     )
-}
-
-/// True for a state that has no verdict yet.
-pub fn is_undecided(status: &ChargeStatus) -> bool {
-    match status {
-        ChargeStatus::Pending | ChargeStatus::Processing | ChargeStatus::NeedsReview => true,
-        ChargeStatus::Succeeded | ChargeStatus::Failed(_) => false,
-    }
 }

@@ -24,6 +24,9 @@ pub const OPERATION: &str = "charge";
 /// How often a lost race is looked at again before the caller is told that somebody is charging.
 const ROUNDS_MAX: usize = 5;
 
+/// How long a caller waits after losing every race, in milliseconds.
+const LOST_RACES_WAIT_MS: i64 = 1_000;
+
 /// How long a caller waits where an operator has to put the settings right, in milliseconds.
 const FOREIGN_WAIT_MS: i64 = 60_000;
 
@@ -166,7 +169,6 @@ impl ChargesService {
 
     /// Looks at the invoice and does the next step. Runs in a task: no storage call of it is cut off half way.
     async fn begin(&self, invoice_id: &str) -> Result<Begun, Problem> {
-        let mut retry_after_ms = 1_000;
         for _ in 0..ROUNDS_MAX {
             if let Some(waiting) = self.parts.running.find(invoice_id) {
                 return Ok(Begun::Busy {
@@ -206,10 +208,7 @@ impl ChargesService {
                     });
                 }
                 NextStep::TakeOver(recovery) => self.take_over(snapshot, recovery).await?,
-                NextStep::InProgress {
-                    retry_after_ms: left,
-                } => {
-                    retry_after_ms = left;
+                NextStep::InProgress { retry_after_ms } => {
                     return Ok(Begun::Busy {
                         waiting: None,
                         retry_after_ms,
@@ -232,7 +231,7 @@ impl ChargesService {
         }
         Ok(Begun::Busy {
             waiting: None,
-            retry_after_ms,
+            retry_after_ms: LOST_RACES_WAIT_MS,
         })
     }
 

@@ -140,32 +140,25 @@ impl HeldLease {
 
     /// The moment after which nothing may be sent any more.
     pub fn deadline(&self) -> Instant {
-        let left = self
-            .send_until_ms
-            .saturating_sub(self.database_now_ms)
-            .max(0);
-        self.asked.monotonic + Duration::from_millis(left.unsigned_abs())
+        self.asked.monotonic + self.rest()
     }
 
     /// The same moment by the wall clock.
     pub fn wall_deadline(&self) -> SystemTime {
-        let left = self
-            .send_until_ms
-            .saturating_sub(self.database_now_ms)
-            .max(0);
-        let over = self
-            .asked
-            .wall
-            .checked_add(Duration::from_millis(left.unsigned_abs()));
+        let over = self.asked.wall.checked_add(self.rest());
         over.unwrap_or(self.asked.wall)
+    }
+
+    /// What there was left for sending when the database was asked.
+    fn rest(&self) -> Duration {
+        let left_ms = self.send_until_ms.saturating_sub(self.database_now_ms);
+        Duration::from_millis(left_ms.max(0).unsigned_abs())
     }
 
     /// True once nothing may be sent. The wall clock is asked too, because the monotonic one may stand still while a
     /// virtual machine is suspended; a wall clock that was set forward costs a takeover, nothing more.
     pub fn is_over(&self) -> bool {
-        let left = self.send_until_ms.saturating_sub(self.database_now_ms);
-        let slept = self.asked.wall.elapsed().unwrap_or_default();
-        Instant::now() >= self.deadline() || millis(slept) >= left
+        Instant::now() >= self.deadline() || SystemTime::now() >= self.wall_deadline()
     }
 
     /// The database's time now, as near as this process can tell (Unix milliseconds); never ahead of it. For stamps that

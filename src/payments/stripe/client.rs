@@ -49,10 +49,7 @@ impl StripeSettings {
     /// The longest that one send can take, waiting for the limiter not counted: every request up to its limit and
     /// every wait. A lease must be longer.
     pub fn longest_send(&self) -> Duration {
-        let requests = self
-            .timeout
-            .saturating_mul(self.max_retries.saturating_add(1));
-        requests.saturating_add(self.backoff.longest.saturating_mul(self.max_retries))
+        self.backoff.longest_send(self.timeout, self.max_retries)
     }
 }
 

@@ -28,6 +28,12 @@ impl Default for Backoff {
 }
 
 impl Backoff {
+    /// The longest that one send can take: every request up to its limit and every wait between them.
+    pub fn longest_send(&self, timeout: Duration, max_retries: u32) -> Duration {
+        let requests = timeout.saturating_mul(max_retries.saturating_add(1));
+        requests.saturating_add(self.longest.saturating_mul(max_retries))
+    }
+
     /// The wait before repeat `repeats_done + 1`: between half and all of the doubled first wait, by `unit` in
     /// `0.0..1.0`; at least what the answer asked for in `Retry-After`; never over [`longest`](Self::longest).
     pub fn wait(&self, repeats_done: u32, unit: f64, asked_for: Option<Duration>) -> Duration {
