@@ -12,10 +12,9 @@ use super::lifecycle::RetryPolicy;
 use super::model::{Charge, ChargeStatus};
 use super::repository::{AttemptRecord, ChargeRepository};
 use super::settlement::{
-    LookUpContext, Plan, Verdict, after_cancel, after_look_up, after_send, all_sends_are_old,
-    recovery_of,
+    FirstMove, LookUpContext, Plan, Verdict, after_cancel, after_look_up, after_send,
+    all_sends_are_old, first_move, recovery_of, settles_before_sending,
 };
-use crate::idempotency::decision::is_older_than;
 use crate::idempotency::reservation::{HeldLease, Recovery, Reservation, StoredResponse};
 use crate::payments::outcome::{NextStep, NotExecuted, NotExecutedReason, Outcome, Unknown};
 use crate::payments::provider::{PaymentProvider, PaymentQuery, SendLimits};
@@ -23,9 +22,6 @@ use crate::storage::StorageError;
 
 /// Look-ups and cancels in one turn at most; what is still open after them waits for the next turn.
 const ROUNDS_MAX: usize = 5;
-
-/// From this age of the first send on, a takeover looks before it sends again, in milliseconds.
-const LOOK_FIRST_AFTER_MS: i64 = 3_600_000;
 
 /// How long a look-up or a cancel may take at most.
 const LOOK_UP_TIME: Duration = Duration::from_secs(60);
@@ -75,10 +71,11 @@ pub struct Worker {
 impl Worker {
     /// One turn: from the lease to a record.
     pub async fn finish(&self, held: &HeldAttempt) -> Result<Ended, StorageError> {
-        let mut plan = match held.recovery {
-            Recovery::Resend if self.is_old(held) => self.look_before_sending(held).await,
-            Recovery::Resend => self.send(held).await,
-            Recovery::LookUp => Plan::LookUp(Unknown::look_up(
+        let first = first_move(&held.reservation, held.recovery, held.lease.now_ms());
+        let mut plan = match first {
+            FirstMove::LookThenSend => self.look_before_sending(held).await,
+            FirstMove::Send => self.send(held).await,
+            FirstMove::LookUp => Plan::LookUp(Unknown::look_up(
                 "the outcome of an earlier send is not known",
             )),
         };
@@ -115,24 +112,11 @@ impl Worker {
         .await
     }
 
-    /// True for a takeover so late that it is worth asking first. A resend relies on two clocks that nobody compares, the
-    /// database's and the provider's; what is found needs neither.
-    fn is_old(&self, held: &HeldAttempt) -> bool {
-        let first_sent_at_ms = held.reservation.first_sent_at_ms;
-        held.reservation.takeovers > 0
-            && is_older_than(first_sent_at_ms, LOOK_FIRST_AFTER_MS, held.lease.now_ms())
-    }
-
-    /// Settles on a payment that took money or still may; sends again where there is none or nobody can tell.
     async fn look_before_sending(&self, held: &HeldAttempt) -> Plan {
         let unknown = Unknown::resend("the outcome of an earlier send is not known");
-        match self.look_up(held, unknown).await {
-            plan @ Plan::Record(
-                Verdict::Succeeded(_) | Verdict::Processing(_) | Verdict::NeedsReview { .. },
-            ) => plan,
-            Plan::Record(Verdict::Failed(_) | Verdict::Unknown(_) | Verdict::Released(_))
-            | Plan::LookUp(_)
-            | Plan::Cancel { .. } => self.send(held).await,
+        match settles_before_sending(self.look_up(held, unknown).await) {
+            Some(plan) => plan,
+            None => self.send(held).await,
         }
     }
 
