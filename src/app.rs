@@ -11,6 +11,8 @@ use crate::health::controller::Health;
 use crate::http::json::{BODY_BYTES_MAX, BodyTime};
 use crate::idempotency::service::IdempotencyService;
 use crate::invoices::service::InvoicesService;
+use crate::metrics::Metrics;
+use crate::metrics::controller::Scrape;
 use crate::payments::mock::MockStripe;
 use crate::payments::provider::PaymentProvider;
 use crate::payments::stripe::http::CONNECT_TIMEOUT;
@@ -18,9 +20,11 @@ use crate::payments::stripe::{
     Backoff, HttpSettings, HttpSetupError, HttpTransport, InProcessTransport, LimiterSettings,
     StripeApi, StripeProvider, StripeSettings,
 };
+use crate::reconciler::sweeper::Reconciler;
 use crate::storage::{self, SharedStore, StorageError};
 use crate::tasks::Tasks;
-use crate::{charges, health, invoices, router};
+use crate::webhooks::service::{WebhooksConfig, WebhooksService};
+use crate::{charges, health, invoices, metrics, router, webhooks};
 
 /// The application: every part, ready to be served.
 #[derive(Clone)]
@@ -29,6 +33,11 @@ pub struct App {
     pub charges: ChargesService,
     /// Invoices.
     pub invoices: InvoicesService,
+    /// The background worker; whoever serves runs it.
+    pub reconciler: Reconciler,
+    /// Webhooks.
+    pub webhooks: WebhooksService,
+    metrics: Metrics,
     /// Work that outlives its callers; to be drained at the end.
     pub tasks: Tasks,
     /// How long a client may take for its headers.
@@ -72,15 +81,38 @@ impl App {
         let charges = ChargesService::new(
             store.clone(),
             store.clone(),
-            provider,
+            Arc::clone(&provider),
             tasks.clone(),
             config,
+        );
+        let metrics = Metrics::new();
+        let webhooks = WebhooksService::new(
+            store.clone(),
+            charges.clone(),
+            provider,
+            metrics.clone(),
+            tasks.clone(),
+            WebhooksConfig {
+                secrets: settings.webhook_secrets.clone(),
+                by_intent: settings.provider.api() == StripeApi::PaymentIntents,
+            },
+        );
+        let reconciler = Reconciler::new(
+            charges.clone(),
+            webhooks.clone(),
+            store.clone(),
+            metrics.clone(),
+            tasks.clone(),
+            settings.reconciler,
         );
         let idempotency = IdempotencyService::new(store.clone());
         let invoices = InvoicesService::new(store.clone(), idempotency, tasks.clone());
         Ok(Self {
             charges,
             invoices,
+            reconciler,
+            webhooks,
+            metrics,
             tasks,
             header_time: settings.request_header_time,
             body_time: settings.request_body_time,
@@ -94,15 +126,24 @@ impl App {
             store: self.store.clone(),
             tasks: self.tasks.clone(),
         };
+        let scrape = Scrape {
+            metrics: self.metrics.clone(),
+            store: self.store.clone(),
+            tasks: self.tasks.clone(),
+        };
         routes
             .app_data(Data::new(self.charges.clone()))
+            .app_data(Data::new(self.webhooks.clone()))
+            .app_data(Data::new(scrape))
             .app_data(Data::new(self.invoices.clone()))
             .app_data(Data::new(health))
             .app_data(PayloadConfig::new(BODY_BYTES_MAX))
             .app_data(BodyTime(self.body_time))
             .configure(invoices::controller::configure)
             .configure(charges::controller::configure)
+            .configure(webhooks::controller::configure)
             .configure(health::controller::configure)
+            .configure(metrics::controller::configure)
             .default_service(web::to(router::not_found));
     }
 }

@@ -1,14 +1,18 @@
 //! Settings, from the environment only. A bad value stops the start, with its name.
 
+mod reader;
+
 use std::net::IpAddr;
 use std::time::Duration;
 
+use reader::Reader;
 use secrecy::SecretString;
 
 use crate::charges::lifecycle::RetryPolicy;
 use crate::http::json::BODY_TIME_DEFAULT;
 use crate::idempotency::reservation::millis;
 use crate::payments::stripe::{Backoff, LimiterSettings, STRIPE_API_BASE, StripeApi};
+use crate::reconciler::sweeper::ReconcilerSettings;
 use crate::storage::{Engine, StoreSettings};
 
 /// The longest that a provider's key may be used, in hours: Stripe may drop it after 24.
@@ -53,6 +57,10 @@ pub struct Settings {
     pub response_wait: Duration,
     /// How long a stop waits for running charges.
     pub shutdown_grace: Duration,
+    /// How the background worker works.
+    pub reconciler: ReconcilerSettings,
+    /// The signing secrets of the webhook endpoint; none: webhooks are refused.
+    pub webhook_secrets: Vec<SecretString>,
     /// Attempts for an invoice at most.
     pub charge_max_attempts: i32,
     /// After a decline, a repeated call within this time replays it.
@@ -84,6 +92,16 @@ pub enum ProviderSettings {
     },
 }
 
+impl ProviderSettings {
+    /// Which of Stripe's APIs charges.
+    pub fn api(&self) -> StripeApi {
+        match self {
+            Self::Mock { .. } => StripeApi::PaymentIntents,
+            Self::Stripe { api, .. } => *api,
+        }
+    }
+}
+
 /// How logs are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogFormat {
@@ -107,72 +125,6 @@ fn wrong(name: &'static str, problem: impl Into<String>) -> ConfigError {
     ConfigError {
         name,
         problem: problem.into(),
-    }
-}
-
-/// Reads variables.
-struct Reader<F>(F);
-
-impl<F: Fn(&str) -> Option<String>> Reader<F> {
-    /// An empty variable is an absent one.
-    fn text(&self, name: &str) -> Option<String> {
-        (self.0)(name)
-            .map(|value| value.trim().to_owned())
-            .filter(|value| !value.is_empty())
-    }
-
-    fn duration(&self, name: &'static str, default: Duration) -> Result<Duration, ConfigError> {
-        let Some(text) = self.text(name) else {
-            return Ok(default);
-        };
-        let parsed = humantime::parse_duration(&text);
-        parsed
-            .ok()
-            .filter(|duration| *duration <= DURATION_MAX)
-            .ok_or_else(|| {
-                wrong(
-                    name,
-                    format!("{text:?} is no duration such as 90s, 10m or 20h, of 30 days at most"),
-                )
-            })
-    }
-
-    fn number<T: std::str::FromStr + PartialOrd + std::fmt::Display>(
-        &self,
-        name: &'static str,
-        default: T,
-        least: T,
-        most: T,
-    ) -> Result<T, ConfigError> {
-        let Some(text) = self.text(name) else {
-            return Ok(default);
-        };
-        match text.parse::<T>() {
-            Ok(number) if number >= least && number <= most => Ok(number),
-            Ok(_) | Err(_) => Err(wrong(
-                name,
-                format!("{text:?} is no whole number from {least} to {most}"),
-            )),
-        }
-    }
-
-    fn choice<T: Copy>(
-        &self,
-        name: &'static str,
-        default: T,
-        choices: &[(&str, T)],
-    ) -> Result<T, ConfigError> {
-        let Some(text) = self.text(name) else {
-            return Ok(default);
-        };
-        choices
-            .iter()
-            .find(|(word, _)| *word == text)
-            .map(|(_, choice)| *choice)
-            .ok_or_else(|| {
-                let words: Vec<&str> = choices.iter().map(|(word, _)| *word).collect();
-                wrong(name, format!("{text:?} is none of {}", words.join(", ")))
-            })
     }
 }
 
@@ -202,6 +154,8 @@ impl Settings {
             reservation_ttl: reader.duration("RESERVATION_TTL", seconds(600))?,
             response_wait: reader.duration("RESPONSE_WAIT", seconds(25))?,
             shutdown_grace: reader.duration("SHUTDOWN_GRACE", seconds(90))?,
+            reconciler: reconciler(&reader)?,
+            webhook_secrets: webhook_secrets(&reader)?,
             charge_max_attempts: reader.number("CHARGE_MAX_ATTEMPTS", 8, 1, ATTEMPTS_HARD_MAX)?,
             retry_cooldown: reader.duration("RETRY_COOLDOWN", Duration::ZERO)?,
             request_header_time: reader.duration("REQUEST_HEADER_TIME", HEADER_TIME_DEFAULT)?,
@@ -308,6 +262,45 @@ fn store<F: Fn(&str) -> Option<String>>(reader: &Reader<F>) -> Result<StoreSetti
         &[("on", true), ("off", false)],
     )?;
     Ok(settings)
+}
+
+fn reconciler<F: Fn(&str) -> Option<String>>(
+    reader: &Reader<F>,
+) -> Result<ReconcilerSettings, ConfigError> {
+    let interval = reader.duration("RECONCILE_INTERVAL", Duration::from_secs(30))?;
+    if !interval.is_zero() && interval < Duration::from_millis(10) {
+        return Err(wrong(
+            "RECONCILE_INTERVAL",
+            "must be at least 10ms, or 0s to switch it off",
+        ));
+    }
+    Ok(ReconcilerSettings {
+        interval,
+        batch: reader.number("RECONCILE_BATCH", 100, 1, 10_000)?,
+        concurrency: reader.number("RECONCILE_CONCURRENCY", 8, 1, 1_000)?,
+    })
+}
+
+fn webhook_secrets<F: Fn(&str) -> Option<String>>(
+    reader: &Reader<F>,
+) -> Result<Vec<SecretString>, ConfigError> {
+    const NAME: &str = "STRIPE_WEBHOOK_SECRET";
+    let text = reader.text(NAME).unwrap_or_default();
+    let secrets: Vec<&str> = text
+        .split(',')
+        .map(str::trim)
+        .filter(|secret| !secret.is_empty())
+        .collect();
+    if secrets
+        .iter()
+        .any(|secret| !secret.starts_with("whsec_") || secret.len() <= "whsec_".len())
+    {
+        return Err(wrong(
+            NAME,
+            "must be one or more signing secrets (whsec_...), separated by commas",
+        ));
+    }
+    Ok(secrets.into_iter().map(SecretString::from).collect())
 }
 
 /// 0 switches a limit off.

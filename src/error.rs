@@ -90,6 +90,12 @@ codes! {
     ChargeNeedsReview = "charge_needs_review", 409, "A person must decide about this charge";
     /// The charge does not wait for a decision.
     ChargeNotInReview = "charge_not_in_review", 409, "The charge does not wait for a decision";
+    /// The provider shows something else than the operator has found.
+    ResolutionContradicted = "resolution_contradicted", 409, "The payment provider contradicts the decision";
+    /// A webhook's signature does not fit its bytes, its time or our secrets.
+    WebhookSignatureInvalid = "webhook_signature_invalid", 400, "The webhook's signature is not valid";
+    /// No secret is set with which a webhook could be checked.
+    WebhooksNotConfigured = "webhooks_not_configured", 503, "Webhooks are not set up";
     /// The bank or the provider's risk rules refused the payment.
     ChargeDeclined = "charge_declined", 402, "The payment was declined";
     /// The provider refused the request.

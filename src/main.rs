@@ -6,6 +6,7 @@
 )]
 
 mod mock_command;
+mod reconcile_command;
 
 use std::process::ExitCode;
 
@@ -16,6 +17,7 @@ use chargeonce::{storage, telemetry};
 use clap::{Parser, Subcommand};
 
 use mock_command::MockCommand;
+use reconcile_command::ReconcileCommand;
 
 /// A billing backend that charges an invoice exactly once. Configured by environment variables; see .env.example.
 #[derive(Parser)]
@@ -31,6 +33,7 @@ enum Command {
     Serve,
     /// Bring the database's schema up to date and stop.
     Migrate,
+    Reconcile(ReconcileCommand),
     MockStripe(MockCommand),
 }
 
@@ -55,6 +58,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().command.unwrap_or(Command::Serve) {
         Command::Serve => runtime.block_on(serve()),
         Command::Migrate => runtime.block_on(migrate()),
+        Command::Reconcile(command) => runtime.block_on(command.run()),
         Command::MockStripe(command) => runtime.block_on(mock_stripe(command)),
     };
     match outcome {

@@ -35,6 +35,12 @@ macro_rules! method {
 }
 
 impl Methods {
+    /// Adds data that only this path sees.
+    pub fn app_data<T: 'static>(mut self, data: T) -> Self {
+        self.resource = self.resource.app_data(data);
+        self
+    }
+
     method!(
         /// Answers to GET.
         get

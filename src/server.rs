@@ -83,8 +83,13 @@ impl BoundServer {
         let handle = self.server.handle();
         let told = Arc::new(OnceLock::new());
         let told_by = Arc::clone(&told);
+        let reconciler = self.app.reconciler.clone();
+        // Not a tracked task: it only waits, and what it starts is tracked.
+        tokio::spawn(async move { reconciler.run().await });
+        let tasks = self.app.tasks.clone();
         let stopper = tokio::spawn(async move {
             stop.await;
+            tasks.stop();
             told_by.get_or_init(Instant::now);
             tracing::info!("stopping: no new requests; running charges are finished first");
             handle.stop(true).await;
@@ -106,7 +111,7 @@ impl BoundServer {
 }
 
 /// Waits for SIGTERM or SIGINT.
-async fn stop_signal() -> std::io::Result<&'static str> {
+pub async fn stop_signal() -> std::io::Result<&'static str> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     Ok(tokio::select! {

@@ -8,6 +8,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
@@ -16,6 +17,7 @@ use tracing::Instrument;
 pub struct Tasks {
     runtime: Handle,
     tracker: TaskTracker,
+    stopping: CancellationToken,
 }
 
 /// A task ended without a result: it panicked, or the process is ending.
@@ -29,7 +31,18 @@ impl Tasks {
         Self {
             runtime: Handle::current(),
             tracker: TaskTracker::new(),
+            stopping: CancellationToken::new(),
         }
+    }
+
+    /// Cancelled once the process is told to stop: whoever works by itself begins nothing new then.
+    pub fn stopping(&self) -> CancellationToken {
+        self.stopping.clone()
+    }
+
+    /// Tells whoever works by itself that the process stops.
+    pub fn stop(&self) {
+        self.stopping.cancel();
     }
 
     /// Starts a task in the current span.
@@ -55,6 +68,7 @@ impl Tasks {
 
     /// Waits until all tasks have ended, but not longer than `grace`. The number of those that still run.
     pub async fn drain(&self, grace: Duration) -> usize {
+        self.stop();
         self.tracker.close();
         match tokio::time::timeout(grace, self.tracker.wait()).await {
             Ok(()) => 0,

@@ -163,3 +163,27 @@ pub fn no_payment_method() -> Problem {
         "The customer is not known to the payment provider or has no payment method, so nothing was charged. Set a payment method on the invoice, then call again.",
     )
 }
+
+/// The problem for a decision that contradicts what the provider shows.
+pub fn resolution_contradicted(what: &str) -> Problem {
+    Problem::new(
+        Code::ResolutionContradicted,
+        format!(
+            "{what} Look at the provider's dashboard; with force the decision is recorded all the same."
+        ),
+    )
+    .outlook(Outlook {
+        customer_charged: CustomerCharged::Unknown,
+        retry: Retry::AfterChange,
+        retry_after_seconds: None,
+    })
+}
+
+/// The problem for a decision that the provider could not be asked about.
+pub fn resolution_unconfirmed(retry_after_seconds: i64) -> Problem {
+    Problem::new(
+        Code::ProviderUnavailable,
+        "The payment provider could not be asked whether this decision is right, so nothing was recorded. Send it again later; with force it is recorded without asking.",
+    )
+    .later(CustomerCharged::Unknown, retry_after_seconds)
+}

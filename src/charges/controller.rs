@@ -7,9 +7,13 @@ use actix_web::{HttpRequest, HttpResponse};
 use serde::Deserialize;
 
 use super::answer;
-use super::dto::{ChargeBody, ChargeList, ChargeRequest, ResolveRequest, ResolvedOutcome};
+use super::dto::{
+    ChargeBody, ChargeList, ChargeRequest, EvidenceBody, EvidenceList, ResolveRequest,
+    ResolvedOutcome,
+};
 use super::model::{Charge, ChargeStatus};
 use super::repository::ChargeFilter;
+use super::review::OperatorVerdict;
 use super::service::{ChargeAnswer, ChargesService};
 use super::waiting::Wait;
 use crate::error::{Code, Problem};
@@ -26,6 +30,7 @@ pub fn configure(routes: &mut ServiceConfig) {
     routes
         .service(resource("/v1/charges", "GET, POST").get(list).post(charge))
         .service(resource("/v1/charges/{id}", "GET").get(show))
+        .service(resource("/v1/charges/{id}/evidence", "GET").get(evidence))
         .service(resource("/v1/charges/{id}/resolve", "POST").post(resolve));
 }
 
@@ -75,6 +80,15 @@ fn render(answer: ChargeAnswer, service: &ChargesService) -> Result<HttpResponse
 async fn show(service: Data<ChargesService>, path: Path<String>) -> Result<HttpResponse, Problem> {
     let charge = service.find(known(path)?).await?;
     respond::json(StatusCode::OK, &ChargeBody::new(&charge, service.policy()))
+}
+
+async fn evidence(
+    service: Data<ChargesService>,
+    path: Path<String>,
+) -> Result<HttpResponse, Problem> {
+    let lines = service.evidence(known(path)?).await?;
+    let data = lines.into_iter().map(EvidenceBody::from).collect();
+    respond::json(StatusCode::OK, &EvidenceList { data })
 }
 
 /// `GET /v1/charges`.
@@ -162,7 +176,12 @@ async fn resolve(
             ));
         }
     };
-    let charge = service.resolve(known(path)?, paid_by, request.note).await?;
+    let verdict = OperatorVerdict {
+        paid_by,
+        note: request.note,
+        even_against_provider: request.force,
+    };
+    let charge = service.resolve(known(path)?, verdict).await?;
     respond::json(StatusCode::OK, &ChargeBody::new(&charge, service.policy()))
 }
 

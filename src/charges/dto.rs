@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::lifecycle::{RetryPolicy, outlook};
 use super::model::{Charge, ChargeStatus, CustomerCharged, Retry};
+use super::repository::Evidence;
 use crate::timestamp::rfc3339;
 
 /// `POST /v1/charges`: the invoice and nothing else. Amount, currency, customer and key come from the backend.
@@ -24,6 +25,9 @@ pub struct ResolveRequest {
     pub provider_payment_id: Option<String>,
     /// What was looked at and by whom.
     pub note: String,
+    /// Record it even where the provider says otherwise or cannot be asked.
+    #[serde(default)]
+    pub force: bool,
 }
 
 /// An operator's verdict.
@@ -123,4 +127,32 @@ pub struct ChargeList {
     pub data: Vec<ChargeBody>,
     /// Pass it as `cursor` to get the next page; null on the last one.
     pub next_cursor: Option<String>,
+}
+
+/// The history of a charge.
+#[derive(Debug, Clone, Serialize)]
+pub struct EvidenceList {
+    /// Oldest first. Empty for a charge that went straight to its verdict.
+    pub data: Vec<EvidenceBody>,
+}
+
+/// One line of it.
+#[derive(Debug, Clone, Serialize)]
+pub struct EvidenceBody {
+    /// RFC 3339, UTC.
+    pub at: String,
+    /// `taken_over`, `send`, `look_up`, `cancel`, `record`, `notice` or `resolution`.
+    pub what: &'static str,
+    /// The rest in words.
+    pub detail: String,
+}
+
+impl From<Evidence> for EvidenceBody {
+    fn from(line: Evidence) -> Self {
+        Self {
+            at: rfc3339(line.at_ms),
+            what: line.what.as_str(),
+            detail: line.detail,
+        }
+    }
 }

@@ -72,6 +72,7 @@ pub fn reservation(state: ReservationState) -> Reservation {
         first_sent_at_ms: 0,
         last_sent_at_ms: 0,
         takeovers: 0,
+        idle: false,
     }
 }
 

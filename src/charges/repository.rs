@@ -52,6 +52,8 @@ pub enum AttemptRecord {
     Processing {
         /// The payment object.
         payment_id: String,
+        /// How long the background worker leaves it alone, in milliseconds.
+        wait_ms: i64,
     },
     /// A person must decide; the key stays in progress.
     NeedsReview {
@@ -68,9 +70,67 @@ pub enum AttemptRecord {
         evidence: String,
         /// How the attempt is to be finished.
         recovery: Recovery,
+        /// How long the background worker leaves it alone, in milliseconds.
+        wait_ms: i64,
     },
     /// Surely nothing was executed: the reservation is given back, as if it had never been made.
     Released,
+}
+
+/// One thing that happened in an attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Evidence {
+    /// When, by the database's clock as near as the worker can tell; Unix milliseconds, UTC.
+    pub at_ms: i64,
+    /// What.
+    pub what: EvidenceKind,
+    /// The rest in words; no secrets, no bodies.
+    pub detail: String,
+}
+
+/// What can happen in an attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EvidenceKind {
+    /// A new owner began.
+    TakenOver,
+    /// The frozen request was sent, and this is what came of it.
+    Send,
+    /// The provider was asked for the payment.
+    LookUp,
+    /// A payment was cancelled at the provider.
+    Cancel,
+    /// Something was recorded.
+    Record,
+    /// The provider told something by itself.
+    Notice,
+    /// An operator decided.
+    Resolution,
+}
+
+impl EvidenceKind {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::TakenOver,
+        Self::Send,
+        Self::LookUp,
+        Self::Cancel,
+        Self::Record,
+        Self::Notice,
+        Self::Resolution,
+    ];
+
+    /// The word on the wire and in the database.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::TakenOver => "taken_over",
+            Self::Send => "send",
+            Self::LookUp => "look_up",
+            Self::Cancel => "cancel",
+            Self::Record => "record",
+            Self::Notice => "notice",
+            Self::Resolution => "resolution",
+        }
+    }
 }
 
 /// Which charges to list, newest first.
@@ -93,8 +153,10 @@ pub struct Resolution {
     pub charge: Charge,
     /// `Succeeded` or `Failed`.
     pub record: AttemptRecord,
-    /// The evidence, with the operator's note added.
+    /// What is known of it from now on, with the operator's note.
     pub evidence: String,
+    /// The line that is added to its history.
+    pub line: Evidence,
 }
 
 /// Storage of charges.
@@ -113,16 +175,31 @@ pub trait ChargeRepository: Send + Sync {
         attempt: &NewAttempt,
     ) -> Result<Option<Reading<Reservation>>, StorageError>;
 
-    /// Records what became of an attempt. False when the lease token no longer holds the key: then nothing was written.
+    /// Records what became of an attempt, and what happened in it on the way. False when the lease token no longer holds the key: then nothing was written.
     async fn record_attempt(
         &self,
         charge: &Charge,
         lease_token: &str,
         record: &AttemptRecord,
+        evidence: &[Evidence],
     ) -> Result<bool, StorageError>;
+
+    /// Reserves an attempt that exists only to hold a payment which no attempt accounts for: key row in progress and idle,
+    /// charge in `needs_review`. False when the invoice is not open or has a live attempt.
+    async fn park_payment(
+        &self,
+        attempt: &NewAttempt,
+        evidence: &[Evidence],
+    ) -> Result<bool, StorageError>;
+
+    /// What is known of how a charge came to be as it is, oldest first. Empty for one that went straight to its verdict.
+    async fn list_evidence(&self, charge_id: &str) -> Result<Vec<Evidence>, StorageError>;
 
     /// Ends a charge in `needs_review`. False when it is no longer in that state.
     async fn resolve_review(&self, resolution: &Resolution) -> Result<bool, StorageError>;
+
+    /// The charges that name a payment of the provider.
+    async fn charges_of_payment(&self, payment_id: &str) -> Result<Vec<Charge>, StorageError>;
 
     /// One charge.
     async fn find_charge(&self, id: &str) -> Result<Option<Charge>, StorageError>;

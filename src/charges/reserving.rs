@@ -15,7 +15,7 @@ use crate::idempotency::fingerprint::fingerprint;
 use crate::idempotency::key::charge_key;
 use crate::idempotency::repository::{NewReservation, Reading};
 use crate::idempotency::reservation::{
-    HeldLease, Moment, Recovery, Reservation, millis, new_lease_token,
+    Claim, HeldLease, Moment, Recovery, Reservation, millis, new_lease_token,
 };
 use crate::payments::provider::{PaymentOrder, PrepareError};
 
@@ -101,6 +101,7 @@ impl ChargesService {
         &self,
         snapshot: ChargeSnapshot,
         recovery: Recovery,
+        claim: Claim,
     ) -> Result<Option<HeldAttempt>, Problem> {
         let Some((charge, expired)) = snapshot.latest else {
             return Ok(None);
@@ -110,7 +111,7 @@ impl ChargesService {
         let won = self
             .parts
             .keys
-            .take_over(&expired, &new_lease_token(), lease_ms, recovery)
+            .take_over(&expired, &new_lease_token(), lease_ms, recovery, claim)
             .await?;
         let Some(reading) = won else { return Ok(None) };
         tracing::warn!(

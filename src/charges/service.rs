@@ -13,7 +13,7 @@ use super::waiting::{Wait, within};
 use super::worker::{Ended, HeldAttempt, Worker};
 use crate::error::Problem;
 use crate::idempotency::repository::{IdempotencyRepository, Reading};
-use crate::idempotency::reservation::StoredResponse;
+use crate::idempotency::reservation::{Claim, StoredResponse, millis};
 use crate::payments::outcome::NotExecutedReason;
 use crate::payments::provider::PaymentProvider;
 use crate::tasks::Tasks;
@@ -83,7 +83,7 @@ pub(super) struct Parts {
 }
 
 /// How the first look at an invoice ended.
-enum Begun {
+pub(super) enum Begun {
     Answered(ChargeAnswer),
     /// This call works on it now.
     Started {
@@ -111,6 +111,7 @@ impl ChargesService {
             provider: Arc::clone(&provider),
             policy: config.policy,
             installation_id: config.installation_id.clone(),
+            lease_ms: millis(config.reservation_ttl),
         };
         let parts = Parts {
             charges,
@@ -207,7 +208,9 @@ impl ChargesService {
                         retry_after_ms: FOREIGN_WAIT_MS,
                     });
                 }
-                NextStep::TakeOver(recovery) => self.take_over(snapshot, recovery).await?,
+                NextStep::TakeOver(recovery) => {
+                    self.take_over(snapshot, recovery, Claim::Expired).await?
+                }
                 NextStep::InProgress { retry_after_ms } => {
                     return Ok(Begun::Busy {
                         waiting: None,
@@ -248,7 +251,7 @@ impl ChargesService {
 
     /// True when the running attempt was made with another provider than the one that is set now, which knows nothing of
     /// it: neither sending it there nor asking there would tell the truth.
-    fn is_anothers(&self, snapshot: &ChargeSnapshot) -> bool {
+    pub(super) fn is_anothers(&self, snapshot: &ChargeSnapshot) -> bool {
         let own = self.parts.provider.name();
         let foreign = snapshot
             .latest
@@ -315,7 +318,7 @@ impl ChargesService {
     }
 
     /// Hands a held attempt to a task of its own.
-    fn start(&self, held: HeldAttempt) -> Begun {
+    pub(super) fn start(&self, held: HeldAttempt) -> Begun {
         let (entry, waiting) = self.parts.running.enter(&held.charge.invoice_id);
         let charge = Box::new(held.charge.clone());
         let service = self.clone();

@@ -6,17 +6,17 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::answer;
 use super::crash::{self, Step};
+use super::journal::{self, Journal};
 use super::lifecycle::RetryPolicy;
-use super::model::{Charge, ChargeStatus};
-use super::repository::{AttemptRecord, ChargeRepository};
+use super::model::Charge;
+use super::repository::{ChargeRepository, EvidenceKind};
 use super::settlement::{
     FirstMove, LookUpContext, Plan, Verdict, after_cancel, after_look_up, after_send,
-    all_sends_are_old, first_move, recovery_of, settles_before_sending,
+    all_sends_are_old, first_move, settles_before_sending,
 };
 use crate::idempotency::reservation::{HeldLease, Recovery, Reservation, StoredResponse};
-use crate::payments::outcome::{NextStep, NotExecuted, NotExecutedReason, Outcome, Unknown};
+use crate::payments::outcome::{NotExecuted, NotExecutedReason, Outcome, Unknown};
 use crate::payments::provider::{PaymentProvider, PaymentQuery, SendLimits};
 use crate::storage::StorageError;
 
@@ -25,10 +25,6 @@ const ROUNDS_MAX: usize = 5;
 
 /// How long a look-up or a cancel may take at most.
 const LOOK_UP_TIME: Duration = Duration::from_secs(60);
-
-/// The first wait before a record is written again, doubled each time up to the longest.
-const RECORD_RETRY_FIRST: Duration = Duration::from_millis(100);
-const RECORD_RETRY_LONGEST: Duration = Duration::from_secs(2);
 
 /// An attempt whose lease this process holds.
 #[derive(Debug, Clone)]
@@ -66,18 +62,20 @@ pub struct Worker {
     pub policy: RetryPolicy,
     /// Marks this installation's payments.
     pub installation_id: String,
+    /// How long a lease runs, in milliseconds.
+    pub lease_ms: i64,
 }
 
 impl Worker {
     /// One turn: from the lease to a record.
     pub async fn finish(&self, held: &HeldAttempt) -> Result<Ended, StorageError> {
-        let first = first_move(&held.reservation, held.recovery, held.lease.now_ms());
+        let now_ms = held.lease.now_ms();
+        let first = first_move(&held.reservation, held.recovery, now_ms);
+        let mut journal = Journal::begin(held.reservation.takeovers, held.recovery, now_ms);
         let mut plan = match first {
-            FirstMove::LookThenSend => self.look_before_sending(held).await,
-            FirstMove::Send => self.send(held).await,
-            FirstMove::LookUp => Plan::LookUp(Unknown::look_up(
-                "the outcome of an earlier send is not known",
-            )),
+            FirstMove::LookThenSend => self.look_before_sending(held, &mut journal).await,
+            FirstMove::Send => self.send(held, &mut journal).await,
+            FirstMove::LookUp => Plan::LookUp(earlier_send(held.reservation.recovery)),
         };
         let mut canceled = None;
         for round in 0.. {
@@ -85,42 +83,47 @@ impl Worker {
                 Plan::Record(Verdict::Failed(failure)) => {
                     // A payment that was closed on the way is the better reason than "nothing found".
                     return self
-                        .record(held, canceled.unwrap_or(Verdict::Failed(failure)))
+                        .record(held, canceled.unwrap_or(Verdict::Failed(failure)), journal)
                         .await;
                 }
-                Plan::Record(verdict) => return self.record(held, verdict).await,
+                Plan::Record(verdict) => return self.record(held, verdict, journal).await,
                 Plan::LookUp(_) | Plan::Cancel { .. } if round >= ROUNDS_MAX => break,
-                Plan::LookUp(unknown) => self.look_up(held, unknown).await,
-                Plan::Cancel { payment_id } => match self.cancel(held, &payment_id).await {
-                    // Others may be open besides it: look again until none is.
-                    verdict @ Verdict::Failed(_) => {
-                        canceled = Some(verdict);
-                        Plan::LookUp(Unknown::look_up("an unfinished payment was cancelled"))
+                Plan::LookUp(unknown) => self.look_up(held, unknown, &mut journal).await,
+                Plan::Cancel { payment_id } => {
+                    match self.cancel(held, &payment_id, &mut journal).await {
+                        // Others may be open besides it: look again until none is.
+                        verdict @ Verdict::Failed(_) => {
+                            canceled = Some(verdict);
+                            Plan::LookUp(Unknown::look_up("an unfinished payment was cancelled"))
+                        }
+                        verdict @ (Verdict::Succeeded(_)
+                        | Verdict::Processing(_)
+                        | Verdict::NeedsReview { .. }
+                        | Verdict::Unknown(_)
+                        | Verdict::Released(_)) => Plan::Record(verdict),
                     }
-                    verdict @ (Verdict::Succeeded(_)
-                    | Verdict::Processing(_)
-                    | Verdict::NeedsReview { .. }
-                    | Verdict::Unknown(_)
-                    | Verdict::Released(_)) => Plan::Record(verdict),
-                },
+                }
             };
         }
         self.record(
             held,
             Verdict::Unknown(Unknown::look_up("more payments than one turn can look at")),
+            journal,
         )
         .await
     }
 
-    async fn look_before_sending(&self, held: &HeldAttempt) -> Plan {
-        let unknown = Unknown::resend("the outcome of an earlier send is not known");
-        match settles_before_sending(self.look_up(held, unknown).await) {
+    async fn look_before_sending(&self, held: &HeldAttempt, journal: &mut Journal) -> Plan {
+        let found = self
+            .look_up(held, earlier_send(Recovery::Resend), journal)
+            .await;
+        match settles_before_sending(found) {
             Some(plan) => plan,
-            None => self.send(held).await,
+            None => self.send(held, journal).await,
         }
     }
 
-    async fn send(&self, held: &HeldAttempt) -> Plan {
+    async fn send(&self, held: &HeldAttempt, journal: &mut Journal) -> Plan {
         let sent_before = held.reservation.takeovers > 0;
         let outcome = if held.lease.is_over() {
             Outcome::NotExecuted(NotExecuted {
@@ -138,10 +141,16 @@ impl Worker {
                 .await
         };
         crash::point(Step::AfterSend);
+        journal.nothing_new_soon = false;
+        journal.add(
+            EvidenceKind::Send,
+            journal::sent(&outcome),
+            held.lease.now_ms(),
+        );
         after_send(outcome, &held.charge, &self.installation_id, sent_before)
     }
 
-    async fn look_up(&self, held: &HeldAttempt, unknown: Unknown) -> Plan {
+    async fn look_up(&self, held: &HeldAttempt, unknown: Unknown, journal: &mut Journal) -> Plan {
         let query = PaymentQuery {
             payment_id: unknown
                 .payment_id
@@ -159,6 +168,12 @@ impl Worker {
         );
         let found = self.provider.find(&query, look_up_deadline()).await;
         crash::point(Step::AfterLookUp);
+        journal.nothing_new_soon = found.is_ok();
+        let detail = match &found {
+            Ok(payments) => journal::found(payments),
+            Err(error) => error.to_string(),
+        };
+        journal.add(EvidenceKind::LookUp, detail, held.lease.now_ms());
         match found {
             Ok(found) => {
                 let context = LookUpContext {
@@ -185,7 +200,7 @@ impl Worker {
         all_sends_are_old(&held.reservation, twice_ms, held.lease.now_ms())
     }
 
-    async fn cancel(&self, held: &HeldAttempt, payment_id: &str) -> Verdict {
+    async fn cancel(&self, held: &HeldAttempt, payment_id: &str, journal: &mut Journal) -> Verdict {
         // A key of the payment, not of the attempt: an attempt may have to close several.
         let key = format!("cancel:{payment_id}");
         let canceled = self
@@ -193,6 +208,11 @@ impl Worker {
             .cancel(payment_id, &key, look_up_deadline())
             .await;
         crash::point(Step::AfterCancel);
+        let detail = match &canceled {
+            Ok(payment) => journal::found(std::slice::from_ref(payment)),
+            Err(error) => format!("{payment_id}: {error}"),
+        };
+        journal.add(EvidenceKind::Cancel, detail, held.lease.now_ms());
         match canceled {
             Ok(payment) => after_cancel(payment, &held.charge, &self.installation_id),
             Err(error) => Verdict::Unknown(Unknown {
@@ -201,172 +221,18 @@ impl Worker {
             }),
         }
     }
+}
 
-    async fn record(&self, held: &HeldAttempt, verdict: Verdict) -> Result<Ended, StorageError> {
-        let (charge, record) = self.to_record(held, verdict.clone())?;
-        if !self.write(held, &record).await? {
-            self.log_lost_lease(&charge).await;
-            return Ok(Ended::LeaseLost);
-        }
-        crash::point(Step::AfterRecord);
-        log_verdict(&charge, &verdict);
-        Ok(match (record, verdict) {
-            (
-                AttemptRecord::Succeeded { response, .. } | AttemptRecord::Failed { response, .. },
-                _,
-            ) => Ended::Settled(charge, response),
-            (AttemptRecord::Released, Verdict::Released(reason)) => Ended::Released(reason),
-            (_, _) => Ended::Undecided(charge),
-        })
-    }
-
-    /// A lease that was lost over a payment is nothing as long as the record that stands names the same payment. Another one
-    /// may be a second payment, which nobody but this owner knows of.
-    async fn log_lost_lease(&self, mine: &Charge) {
-        let stored = self.charges.find_charge(&mine.id).await.ok().flatten();
-        let stands = stored.and_then(|charge| charge.provider_payment_id);
-        let (key, payment) = (&mine.idempotency_key, &mine.provider_payment_id);
-        if payment.is_some() && *payment != stands {
-            tracing::error!(
-                invoice.id = %mine.invoice_id, charge.key = %key, payment.mine = ?payment, payment.recorded = ?stands,
-                "the lease was lost, and the record that stands names another payment: look at both"
-            );
-        } else {
-            tracing::warn!(
-                invoice.id = %mine.invoice_id, charge.key = %key, attempt.number = mine.attempt,
-                "the lease was lost; another owner's record stands"
-            );
-        }
-    }
-
-    /// The record of a verdict, and the charge as it will be with it.
-    fn to_record(
-        &self,
-        held: &HeldAttempt,
-        verdict: Verdict,
-    ) -> Result<(Charge, AttemptRecord), StorageError> {
-        let mut charge = held.charge.clone();
-        let settled_at_ms = held.lease.now_ms();
-        let record = match verdict {
-            Verdict::Succeeded(payment) => {
-                charge.status = ChargeStatus::Succeeded;
-                charge.provider_payment_id = Some(payment.id.clone());
-                charge.settled_at_ms = Some(settled_at_ms);
-                let response = answer::succeeded(&charge, &self.policy)
-                    .map_err(|error| StorageError::Inconsistent(error.to_string()))?;
-                AttemptRecord::Succeeded {
-                    payment_id: payment.id,
-                    settled_at_ms,
-                    response,
-                }
-            }
-            Verdict::Failed(failure) => {
-                charge.provider_payment_id =
-                    failure.payment_id.clone().or(charge.provider_payment_id);
-                charge.status = ChargeStatus::Failed(failure.clone());
-                charge.settled_at_ms = Some(settled_at_ms);
-                let response = answer::failed(&charge, &failure, &self.policy);
-                AttemptRecord::Failed {
-                    failure,
-                    settled_at_ms,
-                    response,
-                }
-            }
-            Verdict::Processing(payment) => {
-                charge.status = ChargeStatus::Processing;
-                charge.provider_payment_id = Some(payment.id.clone());
-                AttemptRecord::Processing {
-                    payment_id: payment.id,
-                }
-            }
-            Verdict::NeedsReview {
-                payment_id,
-                evidence,
-            } => {
-                charge.status = ChargeStatus::NeedsReview;
-                charge.provider_payment_id = payment_id.clone().or(charge.provider_payment_id);
-                charge.evidence = Some(evidence.clone());
-                AttemptRecord::NeedsReview {
-                    payment_id,
-                    evidence,
-                }
-            }
-            // A payment that is in the provider's hands stays so in our books until there is a verdict.
-            Verdict::Unknown(unknown) => {
-                charge.provider_payment_id =
-                    unknown.payment_id.clone().or(charge.provider_payment_id);
-                charge.evidence = Some(unknown.reason.clone());
-                let recovery = match (held.reservation.recovery, recovery_of(&unknown)) {
-                    (Recovery::Resend, Recovery::Resend) => Recovery::Resend,
-                    (Recovery::LookUp, _) | (_, Recovery::LookUp) => Recovery::LookUp,
-                };
-                AttemptRecord::Unknown {
-                    payment_id: unknown.payment_id,
-                    evidence: unknown.reason,
-                    recovery,
-                }
-            }
-            Verdict::Released(_) => AttemptRecord::Released,
-        };
-        Ok((charge, record))
-    }
-
-    /// Writes the record, again and again while the store is away and the lease runs: the provider's answer is worth it.
-    /// What is not written in the end is found again by whoever takes the attempt over.
-    async fn write(
-        &self,
-        held: &HeldAttempt,
-        record: &AttemptRecord,
-    ) -> Result<bool, StorageError> {
-        let mut wait = RECORD_RETRY_FIRST;
-        loop {
-            match self
-                .charges
-                .record_attempt(&held.charge, &held.reservation.lease_token, record)
-                .await
-            {
-                Ok(written) => return Ok(written),
-                Err(error @ StorageError::Unavailable(_)) if !held.lease.is_over() => {
-                    tracing::warn!(%error, charge.key = %held.charge.idempotency_key, "the outcome could not be recorded yet");
-                }
-                Err(error) => return Err(error),
-            }
-            tokio::time::sleep(wait).await;
-            wait = (wait * 2).min(RECORD_RETRY_LONGEST);
-        }
+/// What is not known at the start of a takeover, and how the next one would find out. A look-up that was only brought
+/// forward by a notice takes nobody's right to send again.
+fn earlier_send(recovery: Recovery) -> Unknown {
+    let reason = "the outcome of an earlier send is not known";
+    match recovery {
+        Recovery::Resend => Unknown::resend(reason),
+        Recovery::LookUp => Unknown::look_up(reason),
     }
 }
 
 fn look_up_deadline() -> Instant {
     Instant::now() + LOOK_UP_TIME
-}
-
-/// One line a verdict, at the level of who must act: people look at `error`, nobody needs to at `info`.
-fn log_verdict(charge: &Charge, verdict: &Verdict) {
-    macro_rules! line {
-        ($level:ident, $outcome:expr, $detail:expr) => {
-            tracing::$level!(
-                invoice.id = %charge.invoice_id, charge.id = %charge.id, charge.key = %charge.idempotency_key,
-                attempt.number = charge.attempt, outcome = $outcome, detail = %$detail, "charge"
-            )
-        };
-    }
-    match verdict {
-        Verdict::Succeeded(payment) => line!(info, "succeeded", payment.id),
-        Verdict::Failed(failure) => line!(info, "failed", failure.code),
-        Verdict::Processing(payment) => line!(info, "processing", payment.id),
-        Verdict::NeedsReview { evidence, .. } => line!(error, "needs_review", evidence),
-        Verdict::Unknown(unknown) => match unknown.next {
-            NextStep::Resend | NextStep::LookUp => line!(warn, "unknown", unknown.reason),
-            NextStep::LookUpElseReview => line!(error, "unknown", unknown.reason),
-        },
-        Verdict::Released(reason) => match reason.reason {
-            NotExecutedReason::Credentials => line!(error, "released", reason.detail),
-            NotExecutedReason::Unreachable
-            | NotExecutedReason::RateLimited
-            | NotExecutedReason::OutOfTime => {
-                line!(warn, "released", reason.detail)
-            }
-        },
-    }
 }

@@ -33,7 +33,7 @@ impl<T: DeserializeOwned + 'static> FromRequest for Json<T> {
 
     fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
         let announced = check_announcement(request);
-        let body = read(request, payload);
+        let body = read(request, payload, BODY_BYTES_MAX);
         Box::pin(async move {
             announced?;
             parse(&body.await?).map(Self)
@@ -45,10 +45,12 @@ impl<T: DeserializeOwned + 'static> FromRequest for Json<T> {
 #[derive(Debug, Clone, Copy)]
 pub struct BodyTime(pub Duration);
 
-/// Reads the body's bytes, within the limits of size and time.
+/// Reads the body's bytes, within the limits of size and time. The size is the path's own, which its payload
+/// configuration enforces; it is given here to be told.
 pub fn read(
     request: &HttpRequest,
     payload: &mut Payload,
+    bytes_max: usize,
 ) -> impl Future<Output = Result<Bytes, Problem>> + use<> {
     let limit = request
         .app_data::<BodyTime>()
@@ -57,7 +59,7 @@ pub fn read(
     async move {
         match tokio::time::timeout(limit, body).await {
             Ok(Ok(body)) => Ok(body),
-            Ok(Err(error)) if error.as_response_error().status_code() == 413 => Err(too_large()),
+            Ok(Err(error)) if error.as_response_error().status_code() == 413 => Err(too_large(bytes_max)),
             Ok(Err(_)) => Err(Problem::new(
                 Code::BadRequest,
                 "The body could not be read to its end, so nothing was done. Send the request again.",
@@ -72,10 +74,10 @@ pub fn read(
     }
 }
 
-fn too_large() -> Problem {
+fn too_large(bytes_max: usize) -> Problem {
     Problem::new(
         Code::PayloadTooLarge,
-        format!("The body is larger than {BODY_BYTES_MAX} bytes. Send a smaller one."),
+        format!("The body is larger than {bytes_max} bytes. Send a smaller one."),
     )
     .field("body")
 }

@@ -99,6 +99,7 @@ mod tests {
             first_sent_at_ms: 0,
             last_sent_at_ms: 0,
             takeovers: 0,
+            idle: false,
         }
     }
 

@@ -3,7 +3,7 @@
 
 use async_trait::async_trait;
 
-use super::reservation::{Ending, Recovery, Reservation};
+use super::reservation::{Claim, Ending, Recovery, Reservation};
 use crate::storage::StorageError;
 
 /// A reservation with the database's time at which it was read (Unix milliseconds).
@@ -47,16 +47,18 @@ pub trait IdempotencyRepository: Send + Sync {
         key: &str,
     ) -> Result<Option<Reading<Reservation>>, StorageError>;
 
-    /// Gives an expired reservation to a new owner: only if it is still in progress, still has the token that was read,
-    /// and its lease is over by the database's clock. `None` when one of these no longer holds.
+    /// Gives a reservation to a new owner: only if it is still in progress, still has the token that was read, and the
+    /// claim holds by the database's clock. `None` when one of these no longer does.
     ///
-    /// With [`Recovery::Resend`] the time of the last send moves to now, before the send.
+    /// With [`Recovery::Resend`] the time of the last send moves to now, before the send; the claim is then
+    /// [`Claim::Expired`] whatever is given.
     async fn take_over(
         &self,
         expired: &Reservation,
         lease_token: &str,
         lease_ms: i64,
         recovery: Recovery,
+        claim: Claim,
     ) -> Result<Option<Reading<Reservation>>, StorageError>;
 
     /// Ends a reservation that has no rows of its own beside it. False when the token no longer holds it.

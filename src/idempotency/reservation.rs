@@ -30,6 +30,9 @@ pub struct Reservation {
     pub last_sent_at_ms: i64,
     /// How often it was taken over. Above zero, an earlier owner may have sent the request.
     pub takeovers: i32,
+    /// True once its owner has recorded that there is no verdict and works on it no more. Its lease still keeps others
+    /// from sending, but not from looking.
+    pub idle: bool,
 }
 
 /// Where a reservation stands, with its answer once there is one.
@@ -50,6 +53,15 @@ pub enum Recovery {
     Resend,
     /// Only ask what became of it: the key is too old, or would merely repeat an answer of no use.
     LookUp,
+}
+
+/// Which reservations may be given to a new owner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Claim {
+    /// Those whose lease is over.
+    Expired,
+    /// Those, and those whose owner works on them no more. The new owner may only look.
+    ExpiredOrIdle,
 }
 
 /// An answer as it was first given; repeated byte for byte.
@@ -191,6 +203,7 @@ mod tests {
             first_sent_at_ms,
             last_sent_at_ms: first_sent_at_ms,
             takeovers: 0,
+            idle: false,
         }
     }
 

@@ -9,7 +9,9 @@ use async_trait::async_trait;
 
 use super::decision::{Decision, decide};
 use super::repository::{IdempotencyRepository, NewReservation, Reading};
-use super::reservation::{Ending, Recovery, Reservation, StoredResponse, millis, new_lease_token};
+use super::reservation::{
+    Claim, Ending, Recovery, Reservation, StoredResponse, millis, new_lease_token,
+};
 use crate::storage::StorageError;
 
 /// How often a lost race is looked at again before the caller is told that the key is in use.
@@ -178,7 +180,13 @@ impl IdempotencyService {
         };
         let won = self
             .repository
-            .take_over(expired, &new_lease_token(), millis(LEASE), recovery)
+            .take_over(
+                expired,
+                &new_lease_token(),
+                millis(LEASE),
+                recovery,
+                Claim::Expired,
+            )
             .await?;
         Ok(won.map(held))
     }

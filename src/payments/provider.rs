@@ -93,6 +93,15 @@ pub struct PaymentQuery {
     pub since_ms: i64,
 }
 
+/// A page of this installation's payments.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PaymentPage {
+    /// Newest first.
+    pub payments: Vec<ProviderPayment>,
+    /// Where the next page begins; `None` on the last one.
+    pub next: Option<String>,
+}
+
 /// Why a look-up or a cancel gave no answer. Never to be read as "not found".
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the provider could not be asked: {0}")]
@@ -118,6 +127,23 @@ pub trait PaymentProvider: Send + Sync {
         query: &PaymentQuery,
         deadline: Instant,
     ) -> Result<Vec<ProviderPayment>, LookupError>;
+
+    /// One payment by its id, whoever made it; `None` when the provider knows no such payment.
+    async fn retrieve(
+        &self,
+        payment_id: &str,
+        deadline: Instant,
+    ) -> Result<Option<ProviderPayment>, LookupError>;
+
+    /// A page of the payments that carry this installation's id, of all customers, made since a moment (Unix
+    /// milliseconds, UTC; a day's margin is taken off). Begins with the newest; `after` is the page before's `next`.
+    async fn page(
+        &self,
+        installation_id: &str,
+        since_ms: i64,
+        after: Option<&str>,
+        deadline: Instant,
+    ) -> Result<PaymentPage, LookupError>;
 
     /// Closes a payment that was never completed, under a key of its own, and returns its state after that: only
     /// `Canceled` means that it can take no money any more.

@@ -4,7 +4,7 @@ use diesel::prelude::*;
 
 use diesel::sql_types::BigInt;
 
-use super::schema::{charges, idempotency_keys, invoices};
+use super::schema::{charges, idempotency_keys, invoices, provider_events};
 
 #[diesel::declare_sql_function]
 extern "SQL" {
@@ -55,4 +55,12 @@ pub fn live_charge<'a>(invoice_id: &'a str) -> _ {
     charges::table
         .filter(charges::invoice_id.eq(invoice_id))
         .filter(charges::status.ne("failed"))
+}
+
+/// The event's row, while nobody has dealt with it.
+#[diesel::dsl::auto_type]
+pub fn open_event<'a>(id: &'a str) -> _ {
+    provider_events::table
+        .filter(provider_events::id.eq(id))
+        .filter(provider_events::status.eq("pending"))
 }

@@ -13,6 +13,8 @@ use std::sync::Arc;
 use crate::charges::repository::ChargeRepository;
 use crate::idempotency::repository::IdempotencyRepository;
 use crate::invoices::repository::InvoiceRepository;
+use crate::reconciler::repository::RecoveryRepository;
+use crate::webhooks::repository::EventRepository;
 
 mod connect;
 mod error;
@@ -40,8 +42,24 @@ pub trait StoreInfo: Send + Sync {
 }
 
 /// All ports in one, so that one connection pool serves them all; each service asks for its own slice.
-pub trait Store: InvoiceRepository + ChargeRepository + IdempotencyRepository + StoreInfo {}
-impl<T: InvoiceRepository + ChargeRepository + IdempotencyRepository + StoreInfo> Store for T {}
+pub trait Store:
+    InvoiceRepository
+    + ChargeRepository
+    + IdempotencyRepository
+    + RecoveryRepository
+    + EventRepository
+    + StoreInfo
+{
+}
+impl<T> Store for T where
+    T: InvoiceRepository
+        + ChargeRepository
+        + IdempotencyRepository
+        + RecoveryRepository
+        + EventRepository
+        + StoreInfo
+{
+}
 
 /// A shared store.
 pub type SharedStore = Arc<dyn Store>;

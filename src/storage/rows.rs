@@ -4,10 +4,12 @@
 //! DEFAULT diesel would have it prepared anew each time.
 
 use diesel::prelude::*;
+use uuid::Uuid;
 
 use super::StorageError;
-use super::schema::{charges, idempotency_keys, invoices};
+use super::schema::{charge_evidence, charges, idempotency_keys, invoices};
 use crate::charges::model::{Charge, ChargeStatus, failure_kind_word, parse_failure_kind};
+use crate::charges::repository::{Evidence, EvidenceKind};
 use crate::idempotency::reservation::{Recovery, Reservation, ReservationState, StoredResponse};
 use crate::invoices::model::{Invoice, InvoiceStatus};
 use crate::money::Money;
@@ -73,6 +75,7 @@ pub struct KeyRow {
     pub first_sent_at_ms: i64,
     pub last_sent_at_ms: i64,
     pub takeovers: i32,
+    pub idle: bool,
     pub response_status: Option<i32>,
     pub response_location: Option<String>,
     pub response_body: Option<String>,
@@ -252,6 +255,45 @@ impl TryFrom<KeyRow> for Reservation {
             first_sent_at_ms: row.first_sent_at_ms,
             last_sent_at_ms: row.last_sent_at_ms,
             takeovers: row.takeovers,
+            idle: row.idle,
+        })
+    }
+}
+
+#[derive(Debug, Clone, Queryable, Selectable, Insertable)]
+#[diesel(table_name = charge_evidence)]
+pub struct EvidenceRow {
+    pub id: String,
+    pub charge_id: String,
+    pub at_ms: i64,
+    pub what: String,
+    pub detail: String,
+}
+
+impl EvidenceRow {
+    /// A new line. Its id begins with the time at which it is written, so that the order of ids is that of the lines.
+    pub fn new(charge_id: &str, line: &Evidence) -> Self {
+        Self {
+            id: Uuid::now_v7().simple().to_string(),
+            charge_id: charge_id.to_owned(),
+            at_ms: line.at_ms,
+            what: line.what.as_str().to_owned(),
+            detail: line.detail.clone(),
+        }
+    }
+}
+
+impl TryFrom<EvidenceRow> for Evidence {
+    type Error = StorageError;
+
+    fn try_from(row: EvidenceRow) -> Result<Self, StorageError> {
+        let kind = EvidenceKind::ALL
+            .into_iter()
+            .find(|kind| kind.as_str() == row.what);
+        Ok(Self {
+            at_ms: row.at_ms,
+            what: kind.ok_or_else(|| corrupt("charge_evidence", &row.id, "what"))?,
+            detail: row.detail,
         })
     }
 }

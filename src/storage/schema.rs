@@ -34,6 +34,16 @@ diesel::table! {
 }
 
 diesel::table! {
+    charge_evidence (id) {
+        id -> Text,
+        charge_id -> Text,
+        at_ms -> BigInt,
+        what -> Text,
+        detail -> Text,
+    }
+}
+
+diesel::table! {
     idempotency_keys (key) {
         key -> Text,
         operation -> Text,
@@ -51,6 +61,8 @@ diesel::table! {
         response_body -> Nullable<Text>,
         created_at_ms -> BigInt,
         updated_at_ms -> BigInt,
+        idle -> Bool,
+        recover_after_ms -> BigInt,
     }
 }
 
@@ -77,7 +89,30 @@ diesel::table! {
     }
 }
 
+diesel::table! {
+    provider_events (id) {
+        id -> Text,
+        kind -> Text,
+        payment_id -> Text,
+        created_at_ms -> BigInt,
+        received_at_ms -> BigInt,
+        status -> Text,
+        outcome -> Nullable<Text>,
+        tries -> Integer,
+        next_try_at_ms -> BigInt,
+        updated_at_ms -> BigInt,
+    }
+}
+
+diesel::joinable!(charge_evidence -> charges (charge_id));
 diesel::joinable!(charges -> idempotency_keys (idempotency_key));
 diesel::joinable!(charges -> invoices (invoice_id));
 
-diesel::allow_tables_to_appear_in_same_query!(charges, idempotency_keys, installation, invoices);
+diesel::allow_tables_to_appear_in_same_query!(
+    charge_evidence,
+    charges,
+    idempotency_keys,
+    installation,
+    invoices,
+    provider_events,
+);

@@ -11,8 +11,8 @@ use chargeonce::payments::outcome::{
     Failure, FailureKind, NotExecuted, NotExecutedReason, Outcome, ProviderPayment,
 };
 use chargeonce::payments::provider::{
-    FrozenRequest, LookupError, PaymentOrder, PaymentProvider, PaymentQuery, PrepareError,
-    PreparedPayment, SendLimits,
+    FrozenRequest, LookupError, PaymentOrder, PaymentPage, PaymentProvider, PaymentQuery,
+    PrepareError, PreparedPayment, SendLimits,
 };
 use serde_json::json;
 
@@ -28,7 +28,8 @@ const PINNED: &[(&str, u16)] = &[
     ("charge_not_found", 404), ("charge_in_progress", 409), ("charge_needs_review", 409), ("charge_not_in_review", 409),
     ("charge_declined", 402), ("charge_refused", 402), ("charge_canceled", 409), ("charge_never_executed", 409),
     ("retry_not_advised", 402), ("attempts_exhausted", 402), ("no_payment_method", 409), ("provider_unavailable", 503),
-    ("storage_unavailable", 503), ("internal_error", 500),
+    ("storage_unavailable", 503), ("internal_error", 500), ("resolution_contradicted", 409), ("webhook_signature_invalid", 400),
+    ("webhooks_not_configured", 503),
 ];
 
 const API_PAGE: &str = include_str!("../../docs/api.md");
@@ -92,6 +93,27 @@ impl PaymentProvider for Scripted {
         _deadline: Instant,
     ) -> Result<Vec<ProviderPayment>, LookupError> {
         Ok(Vec::new())
+    }
+
+    async fn retrieve(
+        &self,
+        _payment_id: &str,
+        _deadline: Instant,
+    ) -> Result<Option<ProviderPayment>, LookupError> {
+        Ok(None)
+    }
+
+    async fn page(
+        &self,
+        _installation_id: &str,
+        _since_ms: i64,
+        _after: Option<&str>,
+        _deadline: Instant,
+    ) -> Result<PaymentPage, LookupError> {
+        Ok(PaymentPage {
+            payments: Vec::new(),
+            next: None,
+        })
     }
 
     async fn cancel(
@@ -290,6 +312,25 @@ async fn of_the_store(engine: Engine) -> Vec<Reply> {
     vec![contradiction, in_use, unavailable]
 }
 
+/// Webhooks that are not taken in, and a decision that the provider contradicts.
+async fn of_the_providers_side(engine: Engine) -> Vec<Reply> {
+    let without = TestApp::start(engine).await;
+    let mut replies = vec![without.post("/v1/webhooks/stripe", &json!({})).await];
+    let app = TestApp::with(engine)
+        .set("STRIPE_WEBHOOK_SECRET", "whsec_1")
+        .start()
+        .await;
+    replies.push(app.post("/v1/webhooks/stripe", &json!({})).await);
+    app.invoice("inv_1").await;
+    app.fault("inv_1", Fault::WrongAmount, 1);
+    let parked = app.charge("inv_1").await;
+    let id = parked.json()["charge"]["id"].as_str().unwrap().to_owned();
+    let body = json!({"outcome": "failed", "note": "not charged, I think"});
+    replies.push(app.post(&format!("/v1/charges/{id}/resolve"), &body).await);
+    app.check_oracles(&[parked]).await;
+    replies
+}
+
 /// A body that ends before its announced length.
 async fn of_cut_bodies(engine: Engine) -> Vec<Reply> {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -314,6 +355,7 @@ on_both_stores! {
             of_charges(engine).await,
             of_providers(engine).await,
             of_the_store(engine).await,
+            of_the_providers_side(engine).await,
             of_cut_bodies(engine).await,
         ]
         .concat();

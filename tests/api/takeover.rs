@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use chargeonce::payments::mock::{Fault, FaultRule, MockStripe};
 use chargeonce::payments::outcome::{Failure, FailureKind, Outcome, ProviderPayment};
 use chargeonce::payments::provider::{
-    FrozenRequest, LookupError, PaymentOrder, PaymentProvider, PaymentQuery, PrepareError,
-    PreparedPayment, SendLimits,
+    FrozenRequest, LookupError, PaymentOrder, PaymentPage, PaymentProvider, PaymentQuery,
+    PrepareError, PreparedPayment, SendLimits,
 };
 use futures_util::future::join_all;
 use tokio::sync::Semaphore;
@@ -67,6 +67,26 @@ impl PaymentProvider for Late {
         deadline: Instant,
     ) -> Result<Vec<ProviderPayment>, LookupError> {
         self.inner.find(query, deadline).await
+    }
+
+    async fn retrieve(
+        &self,
+        payment_id: &str,
+        deadline: Instant,
+    ) -> Result<Option<ProviderPayment>, LookupError> {
+        self.inner.retrieve(payment_id, deadline).await
+    }
+
+    async fn page(
+        &self,
+        installation_id: &str,
+        since_ms: i64,
+        after: Option<&str>,
+        deadline: Instant,
+    ) -> Result<PaymentPage, LookupError> {
+        self.inner
+            .page(installation_id, since_ms, after, deadline)
+            .await
     }
 
     async fn cancel(

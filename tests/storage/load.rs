@@ -8,7 +8,8 @@ use chargeonce::idempotency::reservation::ReservationState;
 use rand::RngExt;
 
 use crate::support::{
-    Begun, Engine, Fixture, attempt, failed, needs_review, processing, succeeded, unknown,
+    Begun, Engine, Fixture, attempt, failed, history_line, needs_review, processing, succeeded,
+    unknown,
 };
 
 const INVOICES: usize = 3;
@@ -95,6 +96,7 @@ async fn step(store: &Fixture, id: &str) {
                 charge,
                 record,
                 evidence,
+                line: history_line("seen"),
             };
             store.resolve_review(&resolution).await.unwrap();
             return;
@@ -105,7 +107,7 @@ async fn step(store: &Fixture, id: &str) {
         token: reservation.lease_token,
     };
     store
-        .record_attempt(&begun.charge, &begun.token, &record)
+        .record_attempt(&begun.charge, &begun.token, &record, &[])
         .await
         .unwrap();
 }

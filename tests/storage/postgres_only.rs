@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use chargeonce::idempotency::reservation::{Ending, Recovery};
+use chargeonce::idempotency::reservation::{Claim, Ending, Recovery};
 use chargeonce::invoices::model::InvoiceStatus;
 use chargeonce::invoices::repository::InvoiceFilter;
 use chargeonce::storage::{SharedStore, StorageError, StoreSettings, connect};
@@ -36,7 +36,13 @@ mod postgres {
         assert_eq!(store.now_ms().await.unwrap(), 1_000);
         let take_over = async || {
             store
-                .take_over(&made.value, "second", LEASE_MS, Recovery::Resend)
+                .take_over(
+                    &made.value,
+                    "second",
+                    LEASE_MS,
+                    Recovery::Resend,
+                    Claim::Expired,
+                )
                 .await
                 .unwrap()
         };

@@ -54,7 +54,7 @@ on_both_stores! {
 
             let record = succeeded();
             let (recorded, late, next) = tokio::join!(
-                store.record_attempt(&begun.charge, &begun.token, &record),
+                store.record_attempt(&begun.charge, &begun.token, &record, &[]),
                 store.begin_attempt(&late),
                 store.begin_attempt(&next),
             );
@@ -74,7 +74,7 @@ on_both_stores! {
             let again = attempt(&invoice, 1);
 
             let (released, begun_again) = tokio::join!(
-                store.record_attempt(&begun.charge, &begun.token, &AttemptRecord::Released),
+                store.record_attempt(&begun.charge, &begun.token, &AttemptRecord::Released, &[]),
                 store.begin_attempt(&again),
             );
 

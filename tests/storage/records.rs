@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use chargeonce::charges::model::ChargeStatus;
 use chargeonce::charges::repository::AttemptRecord;
-use chargeonce::idempotency::reservation::{Recovery, ReservationState};
+use chargeonce::idempotency::reservation::{Claim, Recovery, ReservationState};
 use chargeonce::storage::StorageError;
 use futures_util::future::join_all;
 
@@ -67,7 +67,7 @@ on_both_stores! {
             (needs_review(), ChargeStatus::NeedsReview, Some("pi_odd"), Some("another amount"), Recovery::LookUp),
             (unknown(), ChargeStatus::Pending, None, Some("no answer in time"), Recovery::LookUp),
             (
-                AttemptRecord::Unknown { payment_id: Some("pi_seen".into()), evidence: "cut".into(), recovery: Recovery::Resend },
+                AttemptRecord::Unknown { payment_id: Some("pi_seen".into()), evidence: "cut".into(), recovery: Recovery::Resend, wait_ms: 0 },
                 ChargeStatus::Pending, Some("pi_seen"), Some("cut"), Recovery::Resend,
             ),
         ];
@@ -124,7 +124,7 @@ on_both_stores! {
         let former = store.charging("inv_1").await;
         store.age(Duration::from_millis(LEASE_MS.unsigned_abs() + 1)).await;
         let (_, expired) = latest(&store).await;
-        store.take_over(&expired, "second owner", LEASE_MS, Recovery::Resend).await.unwrap().unwrap();
+        store.take_over(&expired, "second owner", LEASE_MS, Recovery::Resend, Claim::Expired).await.unwrap().unwrap();
         let before = store.dump().await;
 
         for (what, record) in every_record() {
@@ -152,7 +152,7 @@ on_both_stores! {
         let begun = store.charging("inv_1").await;
         store.age(Duration::from_millis(LEASE_MS.unsigned_abs() + 1)).await;
         let (_, expired) = latest(&store).await;
-        let second = store.take_over(&expired, "second owner", LEASE_MS, Recovery::Resend).await.unwrap().unwrap();
+        let second = store.take_over(&expired, "second owner", LEASE_MS, Recovery::Resend, Claim::Expired).await.unwrap().unwrap();
         let begun = Begun { token: second.value.lease_token, ..begun };
         let before = store.dump().await;
 
@@ -179,7 +179,7 @@ on_both_stores! {
         store.database.execute("UPDATE invoices SET status = 'void'").await;
         let before = store.dump().await;
 
-        let outcome = store.record_attempt(&begun.charge, &begun.token, &succeeded()).await;
+        let outcome = store.record_attempt(&begun.charge, &begun.token, &succeeded(), &[]).await;
 
         assert!(matches!(outcome, Err(StorageError::Inconsistent(_))), "{outcome:?}");
         assert_eq!(store.dump().await, before);

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use chargeonce::idempotency::reservation::{Ending, Recovery, Reservation, ReservationState};
+use chargeonce::idempotency::reservation::{
+    Claim, Ending, Recovery, Reservation, ReservationState,
+};
 use futures_util::future::join_all;
 
 use crate::support::{Fixture, LEASE_MS, reservation, response};
@@ -56,7 +58,7 @@ on_both_stores! {
         let held = found(&store, "k").await;
         let before = store.dump().await;
 
-        let taken = store.take_over(&held, "thief", LEASE_MS, Recovery::Resend).await.unwrap();
+        let taken = store.take_over(&held, "thief", LEASE_MS, Recovery::Resend, Claim::Expired).await.unwrap();
 
         assert_eq!(taken, None);
         assert_eq!(store.dump().await, before);
@@ -69,7 +71,7 @@ on_both_stores! {
         let expired = found(&store, "k").await;
 
         let tokens: Vec<String> = (0..20).map(|n| format!("owner-{n}")).collect();
-        let outcomes = join_all(tokens.iter().map(|token| store.take_over(&expired, token, LEASE_MS, Recovery::Resend))).await;
+        let outcomes = join_all(tokens.iter().map(|token| store.take_over(&expired, token, LEASE_MS, Recovery::Resend, Claim::Expired))).await;
 
         let won: Vec<_> = outcomes.into_iter().filter_map(Result::unwrap).collect();
         assert_eq!(won.len(), 1);
@@ -86,7 +88,7 @@ on_both_stores! {
         stale.lease_token = "of another owner".into();
         let before = store.dump().await;
 
-        assert_eq!(store.take_over(&stale, "thief", LEASE_MS, Recovery::Resend).await.unwrap(), None);
+        assert_eq!(store.take_over(&stale, "thief", LEASE_MS, Recovery::Resend, Claim::Expired).await.unwrap(), None);
         assert_eq!(store.dump().await, before);
     }
 
@@ -97,7 +99,7 @@ on_both_stores! {
             store.age(EXPIRED).await;
             let expired = found(&store, "k").await;
 
-            let taken = store.take_over(&expired, "second", LEASE_MS, recovery).await.unwrap().unwrap();
+            let taken = store.take_over(&expired, "second", LEASE_MS, recovery, Claim::Expired).await.unwrap().unwrap();
 
             assert_eq!(taken.value.first_sent_at_ms, expired.first_sent_at_ms);
             assert_eq!(taken.value.last_sent_at_ms != expired.last_sent_at_ms, moves, "{recovery:?}");
@@ -113,7 +115,7 @@ on_both_stores! {
             store.age(EXPIRED).await;
             let former = owner.lease_token.clone();
             let token = format!("owner-{count}");
-            owner = store.take_over(&found(&store, "k").await, &token, LEASE_MS, Recovery::LookUp).await.unwrap().unwrap().value;
+            owner = store.take_over(&found(&store, "k").await, &token, LEASE_MS, Recovery::LookUp, Claim::Expired).await.unwrap().unwrap().value;
 
             assert_eq!((owner.takeovers, owner.lease_token.as_str()), (count, token.as_str()));
             assert!(!store.settle("k", &former, &Ending::Done(response(201, "late"))).await.unwrap());
@@ -148,7 +150,7 @@ on_both_stores! {
                 assert!(!store.settle("k", &held.lease_token, &again).await.unwrap());
             }
             let stored = found(&store, "k").await;
-            assert_eq!(store.take_over(&stored, "thief", LEASE_MS, Recovery::Resend).await.unwrap(), None);
+            assert_eq!(store.take_over(&stored, "thief", LEASE_MS, Recovery::Resend, Claim::Expired).await.unwrap(), None);
             assert_eq!(store.reserve(&reservation("k")).await.unwrap(), None);
             assert_eq!(store.dump().await, before);
         }

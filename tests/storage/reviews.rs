@@ -5,7 +5,7 @@ use chargeonce::charges::repository::{AttemptRecord, Resolution};
 use futures_util::future::join_all;
 
 use crate::support::{
-    Begun, Fixture, decline, failed, needs_review, processing, succeeded, unknown,
+    Begun, Fixture, decline, failed, history_line, needs_review, processing, succeeded, unknown,
 };
 
 on_both_stores! {
@@ -72,7 +72,7 @@ on_both_stores! {
 
             let (operator, holder) = tokio::join!(
                 store.resolve_review(&by_operator),
-                store.record_attempt(&begun.charge, &begun.token, &by_holder),
+                store.record_attempt(&begun.charge, &begun.token, &by_holder, &[]),
             );
 
             assert_eq!([operator.unwrap(), holder.unwrap()].iter().filter(|written| **written).count(), 1, "round {round}");
@@ -87,6 +87,7 @@ fn resolution(charge: &Charge, record: AttemptRecord) -> Resolution {
         charge: charge.clone(),
         record,
         evidence: "another amount; seen by a person".into(),
+        line: history_line("seen by a person"),
     }
 }
 

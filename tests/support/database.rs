@@ -163,9 +163,20 @@ impl TestDatabase {
             "last_sent_at_ms",
             "created_at_ms",
             "updated_at_ms",
+            "recover_after_ms",
+        ];
+        let events = [
+            "created_at_ms",
+            "received_at_ms",
+            "next_try_at_ms",
+            "updated_at_ms",
         ];
         let charges = ["created_at_ms", "updated_at_ms", "settled_at_ms"];
-        for (table, columns) in [("idempotency_keys", &keys[..]), ("charges", &charges[..])] {
+        for (table, columns) in [
+            ("idempotency_keys", &keys[..]),
+            ("charges", &charges[..]),
+            ("provider_events", &events[..]),
+        ] {
             let set: Vec<String> = columns.iter().map(|column| older(column)).collect();
             self.execute(&format!("UPDATE {table} SET {}", set.join(", ")))
                 .await;

@@ -19,8 +19,8 @@ use crate::payments::outcome::{
     after_unknown,
 };
 use crate::payments::provider::{
-    FrozenRequest, LookupError, PaymentOrder, PaymentProvider, PaymentQuery, PrepareError,
-    PreparedPayment, SendLimits,
+    FrozenRequest, LookupError, PaymentOrder, PaymentPage, PaymentProvider, PaymentQuery,
+    PrepareError, PreparedPayment, SendLimits,
 };
 
 /// Stripe's limit on `Idempotency-Key` (Stripe docs, Idempotent requests).
@@ -269,6 +269,25 @@ impl<T: Transport> PaymentProvider for StripeProvider<T> {
         deadline: Instant,
     ) -> Result<Vec<ProviderPayment>, LookupError> {
         lookup::find(self, query, TokioInstant::from_std(deadline)).await
+    }
+
+    async fn retrieve(
+        &self,
+        payment_id: &str,
+        deadline: Instant,
+    ) -> Result<Option<ProviderPayment>, LookupError> {
+        lookup::retrieve(self, payment_id, TokioInstant::from_std(deadline)).await
+    }
+
+    async fn page(
+        &self,
+        installation_id: &str,
+        since_ms: i64,
+        after: Option<&str>,
+        deadline: Instant,
+    ) -> Result<PaymentPage, LookupError> {
+        let deadline = TokioInstant::from_std(deadline);
+        lookup::page(self, installation_id, since_ms, after, deadline).await
     }
 
     async fn cancel(

@@ -15,7 +15,7 @@ use super::request::{cancel_path, list_path, payment_path};
 use super::transport::{HttpAnswer, HttpCall, Transport, TransportResult};
 use super::wire::{Charge, Customer, ErrorEnvelope, Identified, Page, PaymentIntent, Reference};
 use crate::payments::outcome::{PaymentStatus, ProviderPayment};
-use crate::payments::provider::{LookupError, PaymentQuery, PrepareError};
+use crate::payments::provider::{LookupError, PaymentPage, PaymentQuery, PrepareError};
 
 /// At 100 payments a page: 10,000 payments of one customer within the look-up's span.
 const MAX_PAGES: usize = 100;
@@ -70,19 +70,87 @@ pub(super) async fn find<T: Transport>(
     query: &PaymentQuery,
     deadline: Instant,
 ) -> Result<Vec<ProviderPayment>, LookupError> {
-    let known = query.payment_id.as_deref();
-    if let Some(path) = known.and_then(|id| payment_path(provider.api(), id)) {
-        let result = provider.call(HttpCall::get(&path), deadline).await?;
-        if result.status() != Some(404) {
-            let payment = payment_in(provider.api(), success(&result)?)?;
-            return same_id(payment, known).map(|payment| vec![payment]);
-        }
-        // Unknown there by this id; the list decides whether there is anything.
+    if let Some(id) = query.payment_id.as_deref()
+        && payment_path(provider.api(), id).is_some()
+        && let Some(payment) = retrieve(provider, id, deadline).await?
+    {
+        return Ok(vec![payment]);
     }
+    // Unknown there by this id; the list decides whether there is anything.
     match provider.api() {
         StripeApi::PaymentIntents => list::<T, PaymentIntent>(provider, query, deadline).await,
         StripeApi::Charges => list::<T, Charge>(provider, query, deadline).await,
     }
+}
+
+/// One payment by its id; `None` when there is none.
+pub(super) async fn retrieve<T: Transport>(
+    provider: &StripeProvider<T>,
+    payment_id: &str,
+    deadline: Instant,
+) -> Result<Option<ProviderPayment>, LookupError> {
+    let path = payment_path(provider.api(), payment_id).ok_or_else(odd_id)?;
+    let result = provider.call(HttpCall::get(&path), deadline).await?;
+    if result.status() == Some(404) {
+        return Ok(None);
+    }
+    let payment = payment_in(provider.api(), success(&result)?)?;
+    same_id(payment, payment_id).map(Some)
+}
+
+/// A page of this installation's payments, of all customers.
+pub(super) async fn page<T: Transport>(
+    provider: &StripeProvider<T>,
+    installation_id: &str,
+    since_ms: i64,
+    after: Option<&str>,
+    deadline: Instant,
+) -> Result<PaymentPage, LookupError> {
+    let path = list_path(provider.api(), None, since_ms, after);
+    match provider.api() {
+        StripeApi::PaymentIntents => {
+            let page = one_page::<T, PaymentIntent>(provider, &path, deadline).await?;
+            of_installation(&page, installation_id)
+        }
+        StripeApi::Charges => {
+            let page = one_page::<T, Charge>(provider, &path, deadline).await?;
+            of_installation(&page, installation_id)
+        }
+    }
+}
+
+async fn one_page<T: Transport, L: Listed>(
+    provider: &StripeProvider<T>,
+    path: &str,
+    deadline: Instant,
+) -> Result<Page<L>, LookupError> {
+    let result = provider.call(HttpCall::get(path), deadline).await?;
+    parse(success(&result)?).ok_or_else(unreadable)
+}
+
+/// Where the page after this one begins; `None` on the last one.
+fn next_page<L: Listed>(page: &Page<L>) -> Result<Option<String>, LookupError> {
+    if !page.has_more {
+        return Ok(None);
+    }
+    let last = page.data.last().and_then(Listed::id);
+    last.map(|id| Some(id.to_owned())).ok_or_else(unreadable)
+}
+
+/// The payments of a page that carry this installation's id.
+fn of_installation<L: Listed>(
+    page: &Page<L>,
+    installation_id: &str,
+) -> Result<PaymentPage, LookupError> {
+    let ours = page
+        .data
+        .iter()
+        .filter(|entry| entry.mark("installation_id") == Some(installation_id));
+    let payments: Option<Vec<ProviderPayment>> = ours.map(Listed::payment).collect();
+    Ok(PaymentPage {
+        payments: payments.ok_or_else(unreadable)?,
+        next: next_page(page)?,
+    })
 }
 
 /// Closes a payment and says what state it is in afterwards. A legacy Charge cannot be closed, only looked at.
@@ -92,10 +160,9 @@ pub(super) async fn cancel<T: Transport>(
     key: &str,
     deadline: Instant,
 ) -> Result<ProviderPayment, LookupError> {
-    let odd = || LookupError("the payment's id cannot be one".to_owned());
     match provider.api() {
         StripeApi::PaymentIntents => {
-            let path = cancel_path(payment_id).ok_or_else(odd)?;
+            let path = cancel_path(payment_id).ok_or_else(odd_id)?;
             let result = provider
                 .call(HttpCall::post(&path, key, ""), deadline)
                 .await?;
@@ -105,12 +172,9 @@ pub(super) async fn cancel<T: Transport>(
         }
         StripeApi::Charges => {}
     }
-    let path = payment_path(provider.api(), payment_id).ok_or_else(odd)?;
+    let path = payment_path(provider.api(), payment_id).ok_or_else(odd_id)?;
     let result = provider.call(HttpCall::get(&path), deadline).await?;
-    same_id(
-        payment_in(provider.api(), success(&result)?)?,
-        Some(payment_id),
-    )
+    same_id(payment_in(provider.api(), success(&result)?)?, payment_id)
 }
 
 /// The payment's state as the cancel's own answer tells it. A replayed answer is a snapshot of an earlier moment, so
@@ -175,19 +239,22 @@ async fn list<T: Transport, L: Listed>(
     let mut found: Vec<(i64, ProviderPayment)> = Vec::new();
     let mut after: Option<String> = None;
     for _ in 0..MAX_PAGES {
-        let path = list_path(provider.api(), query, after.as_deref());
-        let result = provider.call(HttpCall::get(&path), deadline).await?;
-        let page: Page<L> = parse(success(&result)?).ok_or_else(unreadable)?;
+        let path = list_path(
+            provider.api(),
+            Some(&query.customer_id),
+            query.since_ms,
+            after.as_deref(),
+        );
+        let page = one_page::<T, L>(provider, &path, deadline).await?;
         for entry in page.data.iter().filter(|entry| is_ours(*entry, query)) {
             found.push((entry.created(), entry.payment().ok_or_else(unreadable)?));
         }
-        if !page.has_more {
+        after = next_page(&page)?;
+        if after.is_none() {
             // Stable: Stripe's own order, newest first, stands among equals.
             found.sort_by_key(|(created, _)| Reverse(*created));
             return Ok(found.into_iter().map(|(_, payment)| payment).collect());
         }
-        let last = page.data.last().and_then(Listed::id);
-        after = Some(last.ok_or_else(unreadable)?.to_owned());
     }
     Err(LookupError(format!(
         "the customer has more than {MAX_PAGES} pages of payments"
@@ -219,17 +286,18 @@ fn payment_in(api: StripeApi, answer: &HttpAnswer) -> Result<ProviderPayment, Lo
     payment.ok_or_else(unreadable)
 }
 
-fn same_id(
-    payment: ProviderPayment,
-    asked_for: Option<&str>,
-) -> Result<ProviderPayment, LookupError> {
-    if Some(payment.id.as_str()) == asked_for {
+fn same_id(payment: ProviderPayment, asked_for: &str) -> Result<ProviderPayment, LookupError> {
+    if payment.id == asked_for {
         Ok(payment)
     } else {
         Err(LookupError(
             "the answer is about another payment".to_owned(),
         ))
     }
+}
+
+fn odd_id() -> LookupError {
+    LookupError("the payment's id cannot be one".to_owned())
 }
 
 fn unreadable() -> LookupError {

@@ -5,7 +5,7 @@
 use form_urlencoded::Serializer;
 
 use super::StripeApi;
-use crate::payments::provider::{FrozenRequest, PaymentOrder, PaymentQuery};
+use crate::payments::provider::{FrozenRequest, PaymentOrder};
 
 const INTENTS: &str = "/v1/payment_intents";
 const CHARGES: &str = "/v1/charges";
@@ -146,11 +146,20 @@ pub fn customer_path(id: &str) -> Option<String> {
 
 /// One page of a customer's payments, from a day before the moment asked for (Stripe docs, Pagination). There is no
 /// metadata filter on lists, and search has no read-after-write consistency: the caller filters.
-pub fn list_path(api: StripeApi, query: &PaymentQuery, after: Option<&str>) -> String {
-    let since = query.since_ms.div_euclid(1_000) - LOOKUP_MARGIN_SECONDS;
+///
+/// Without a customer it is a page of the whole account.
+pub fn list_path(
+    api: StripeApi,
+    customer_id: Option<&str>,
+    since_ms: i64,
+    after: Option<&str>,
+) -> String {
+    let since = since_ms.div_euclid(1_000) - LOOKUP_MARGIN_SECONDS;
     let mut form = Serializer::new(String::new());
-    form.append_pair("customer", &query.customer_id)
-        .append_pair("created[gte]", &since.max(0).to_string())
+    if let Some(customer_id) = customer_id {
+        form.append_pair("customer", customer_id);
+    }
+    form.append_pair("created[gte]", &since.max(0).to_string())
         .append_pair("limit", PAGE_SIZE);
     if let Some(after) = after {
         form.append_pair("starting_after", after);
@@ -294,15 +303,14 @@ mod tests {
 
     #[test]
     fn a_look_up_starts_a_day_early() {
-        let query = PaymentQuery {
-            payment_id: None,
-            customer_id: "cus_1".to_owned(),
-            invoice_id: "inv_1".to_owned(),
-            installation_id: "inst".to_owned(),
-            since_ms: 1_700_000_000_999,
-        };
+        let since_ms = 1_700_000_000_999;
+        let api = StripeApi::PaymentIntents;
         assert_eq!(
-            list_path(StripeApi::PaymentIntents, &query, Some("pi_1")),
+            list_path(api, None, since_ms, None),
+            "/v1/payment_intents?created%5Bgte%5D=1699913600&limit=100"
+        );
+        assert_eq!(
+            list_path(api, Some("cus_1"), since_ms, Some("pi_1")),
             "/v1/payment_intents?customer=cus_1&created%5Bgte%5D=1699913600&limit=100&starting_after=pi_1"
         );
     }

@@ -11,13 +11,14 @@ macro_rules! charge_statements {
             )]
             use diesel_async::{AsyncConnection, RunQueryDsl};
 
+            use super::super::evidence::$backend::{add_evidence, evidence_of};
             use super::super::keys::$backend::insert_key;
             use super::super::records::$backend::{take_key, write_record};
             use super::super::{Lent, guarded, one_or_guard};
             use crate::charges::model::Charge;
             use crate::charges::repository::{
-                AttemptRecord, ChargeFilter, ChargeRepository, ChargeSnapshot, NewAttempt,
-                Resolution,
+                AttemptRecord, ChargeFilter, ChargeRepository, ChargeSnapshot, Evidence,
+                NewAttempt, Resolution,
             };
             use crate::idempotency::repository::Reading;
             use crate::idempotency::reservation::Reservation;
@@ -25,7 +26,7 @@ macro_rules! charge_statements {
             use crate::storage::fragments::now;
             use crate::storage::rows::{ChargeRow, InvoiceRow, KeyRow};
             use crate::storage::schema::{charges, idempotency_keys, invoices};
-            use crate::storage::$backend::{self as backend, $store};
+            use crate::storage::$backend::{self as backend, Connection, $store};
 
             #[async_trait]
             impl ChargeRepository for $store {
@@ -70,24 +71,8 @@ macro_rules! charge_statements {
                     &self,
                     attempt: &NewAttempt,
                 ) -> Result<Option<Reading<Reservation>>, StorageError> {
-                    let row = ChargeRow::from(&attempt.charge);
                     let outcome = unit!(self, $transaction, async |conn| {
-                        let reservation = insert_key(conn, &attempt.reservation)
-                            .await?
-                            .ok_or(StorageError::Guard)?;
-                        let invoice = backend::lock_invoice(conn, &row.invoice_id).await?;
-                        match invoice {
-                            Some((status, revision))
-                                if status == "open" && revision == row.invoice_revision => {}
-                            Some(_) | None => return Err(StorageError::Guard),
-                        }
-                        let rows = diesel::insert_into(charges::table)
-                            .values(&row)
-                            .on_conflict_do_nothing()
-                            .execute(conn)
-                            .await?;
-                        one_or_guard(rows)?;
-                        Ok(reservation)
+                        insert_attempt(conn, attempt).await
                     });
                     guarded(outcome)
                 }
@@ -97,12 +82,36 @@ macro_rules! charge_statements {
                     charge: &Charge,
                     lease_token: &str,
                     record: &AttemptRecord,
+                    evidence: &[Evidence],
                 ) -> Result<bool, StorageError> {
                     let outcome = unit!(self, $transaction, async |conn| {
                         take_key(conn, charge, lease_token, record).await?;
-                        write_record(conn, charge, record).await
+                        write_record(conn, charge, record).await?;
+                        add_evidence(conn, &charge.id, evidence).await
                     });
                     Ok(guarded(outcome)?.is_some())
+                }
+
+                async fn park_payment(
+                    &self,
+                    attempt: &NewAttempt,
+                    evidence: &[Evidence],
+                ) -> Result<bool, StorageError> {
+                    let outcome = unit!(self, $transaction, async |conn| {
+                        insert_attempt(conn, attempt).await?;
+                        add_evidence(conn, &attempt.charge.id, evidence).await
+                    });
+                    Ok(guarded(outcome)?.is_some())
+                }
+
+                async fn list_evidence(
+                    &self,
+                    charge_id: &str,
+                ) -> Result<Vec<Evidence>, StorageError> {
+                    let rows = unit!(self, $transaction, async |conn| {
+                        evidence_of(conn, charge_id).await
+                    })?;
+                    rows.into_iter().map(Evidence::try_from).collect()
                 }
 
                 async fn resolve_review(
@@ -130,9 +139,27 @@ macro_rules! charge_statements {
                         .execute(conn)
                         .await?;
                         one_or_guard(rows)?;
-                        write_record(conn, charge, &resolution.record).await
+                        write_record(conn, charge, &resolution.record).await?;
+                        add_evidence(conn, &charge.id, std::slice::from_ref(&resolution.line)).await
                     });
                     Ok(guarded(outcome)?.is_some())
+                }
+
+                async fn charges_of_payment(
+                    &self,
+                    payment_id: &str,
+                ) -> Result<Vec<Charge>, StorageError> {
+                    let rows = unit!(self, $transaction, async |conn| {
+                        Ok::<_, StorageError>(
+                            charges::table
+                                .filter(charges::provider_payment_id.eq(payment_id))
+                                .order(charges::id)
+                                .select(ChargeRow::as_select())
+                                .load::<ChargeRow>(conn)
+                                .await?,
+                        )
+                    })?;
+                    rows.into_iter().map(Charge::try_from).collect()
                 }
 
                 async fn find_charge(&self, id: &str) -> Result<Option<Charge>, StorageError> {
@@ -170,6 +197,31 @@ macro_rules! charge_statements {
                     })?;
                     rows.into_iter().map(Charge::try_from).collect()
                 }
+            }
+
+            /// Writes the key's and the charge's row, or none: while the key is free, and the invoice open, unchanged and
+            /// without a live attempt.
+            async fn insert_attempt(
+                conn: &mut Connection,
+                attempt: &NewAttempt,
+            ) -> Result<Reading<Reservation>, StorageError> {
+                let row = ChargeRow::from(&attempt.charge);
+                let reservation = insert_key(conn, &attempt.reservation)
+                    .await?
+                    .ok_or(StorageError::Guard)?;
+                let invoice = backend::lock_invoice(conn, &row.invoice_id).await?;
+                match invoice {
+                    Some((status, revision))
+                        if status == "open" && revision == row.invoice_revision => {}
+                    Some(_) | None => return Err(StorageError::Guard),
+                }
+                let rows = diesel::insert_into(charges::table)
+                    .values(&row)
+                    .on_conflict_do_nothing()
+                    .execute(conn)
+                    .await?;
+                one_or_guard(rows)?;
+                Ok(reservation)
             }
         }
     };

@@ -5,6 +5,7 @@ macro_rules! key_statements {
         pub mod $backend {
             use async_trait::async_trait;
             use diesel::prelude::*;
+            use diesel::sql_types::Bool;
             #[allow(
                 unused_imports,
                 reason = "`transaction` is a method of the trait, `immediate_transaction` is not"
@@ -13,7 +14,9 @@ macro_rules! key_statements {
 
             use super::super::Lent;
             use crate::idempotency::repository::{IdempotencyRepository, NewReservation, Reading};
-            use crate::idempotency::reservation::{Ending, Recovery, Reservation, StoredResponse};
+            use crate::idempotency::reservation::{
+                Claim, Ending, Recovery, Reservation, StoredResponse,
+            };
             use crate::storage::StorageError;
             use crate::storage::fragments::{held, now, now_plus};
             use crate::storage::rows::{KeyRow, recovery_word};
@@ -54,14 +57,23 @@ macro_rules! key_statements {
                     lease_token: &str,
                     lease_ms: i64,
                     recovery: Recovery,
+                    claim: Claim,
                 ) -> Result<Option<Reading<Reservation>>, StorageError> {
+                    let idle_too = match (recovery, claim) {
+                        (Recovery::LookUp, Claim::ExpiredOrIdle) => true,
+                        (Recovery::LookUp, Claim::Expired) | (Recovery::Resend, _) => false,
+                    };
                     let row = unit!(self, $transaction, async |conn| {
+                        let is_idle = idempotency_keys::idle
+                            .eq(true)
+                            .and(idle_too.into_sql::<Bool>());
                         let target = held(&expired.key, &expired.lease_token)
-                            .filter(idempotency_keys::lease_expires_at_ms.le(now()));
+                            .filter(idempotency_keys::lease_expires_at_ms.le(now()).or(is_idle));
                         let lease = (
                             idempotency_keys::lease_token.eq(lease_token),
                             idempotency_keys::lease_expires_at_ms.eq(now_plus(lease_ms)),
                             idempotency_keys::takeovers.eq(idempotency_keys::takeovers + 1),
+                            idempotency_keys::idle.eq(false),
                             idempotency_keys::updated_at_ms.eq(now()),
                         );
                         let returned = (KeyRow::as_returning(), now());
@@ -122,6 +134,8 @@ macro_rules! key_statements {
                         idempotency_keys::first_sent_at_ms.eq(now()),
                         idempotency_keys::last_sent_at_ms.eq(now()),
                         idempotency_keys::takeovers.eq(0),
+                        idempotency_keys::idle.eq(false),
+                        idempotency_keys::recover_after_ms.eq(0),
                         idempotency_keys::created_at_ms.eq(now()),
                         idempotency_keys::updated_at_ms.eq(now()),
                     ))
@@ -155,6 +169,8 @@ macro_rules! key_statements {
                         idempotency_keys::first_sent_at_ms.eq(now()),
                         idempotency_keys::last_sent_at_ms.eq(now()),
                         idempotency_keys::takeovers.eq(0),
+                        idempotency_keys::idle.eq(false),
+                        idempotency_keys::recover_after_ms.eq(0),
                         idempotency_keys::created_at_ms.eq(now()),
                         idempotency_keys::updated_at_ms.eq(now()),
                         idempotency_keys::response_status.eq(i32::from(response.status)),

@@ -34,9 +34,12 @@ macro_rules! unit {
 }
 
 mod charges;
+mod events;
+mod evidence;
 mod invoices;
 mod keys;
 mod records;
+mod recovery;
 
 /// Turns a failed guard into the port's "somebody else was first".
 pub fn guarded<T>(outcome: Result<T, StorageError>) -> Result<Option<T>, StorageError> {

@@ -12,7 +12,7 @@ macro_rules! record_statements {
             use crate::charges::repository::AttemptRecord;
             use crate::idempotency::reservation::{Ending, Recovery};
             use crate::storage::StorageError;
-            use crate::storage::fragments::{held, now, open_invoice, undecided};
+            use crate::storage::fragments::{held, now, now_plus, open_invoice, undecided};
             use crate::storage::rows::{FailureColumns, recovery_word};
             use crate::storage::schema::{charges, idempotency_keys, invoices};
             use crate::storage::$backend::Connection;
@@ -33,19 +33,36 @@ macro_rules! record_statements {
                     AttemptRecord::Failed { response, .. } => {
                         end_key(conn, key, lease_token, &Ending::Failed(response.clone())).await?
                     }
-                    AttemptRecord::Unknown { recovery, .. } => {
+                    // Nobody works on it from now on.
+                    AttemptRecord::Unknown {
+                        recovery, wait_ms, ..
+                    } => {
                         diesel::update(held(key, lease_token))
                             .set((
                                 idempotency_keys::recovery.eq(recovery_word(*recovery)),
+                                idempotency_keys::idle.eq(true),
+                                idempotency_keys::recover_after_ms.eq(now_plus(*wait_ms)),
                                 idempotency_keys::updated_at_ms.eq(now()),
                             ))
                             .execute(conn)
                             .await?
                     }
-                    AttemptRecord::Processing { .. } | AttemptRecord::NeedsReview { .. } => {
+                    AttemptRecord::Processing { wait_ms, .. } => {
                         diesel::update(held(key, lease_token))
                             .set((
                                 idempotency_keys::recovery.eq(recovery_word(Recovery::LookUp)),
+                                idempotency_keys::idle.eq(true),
+                                idempotency_keys::recover_after_ms.eq(now_plus(*wait_ms)),
+                                idempotency_keys::updated_at_ms.eq(now()),
+                            ))
+                            .execute(conn)
+                            .await?
+                    }
+                    AttemptRecord::NeedsReview { .. } => {
+                        diesel::update(held(key, lease_token))
+                            .set((
+                                idempotency_keys::recovery.eq(recovery_word(Recovery::LookUp)),
+                                idempotency_keys::idle.eq(true),
                                 idempotency_keys::updated_at_ms.eq(now()),
                             ))
                             .execute(conn)
@@ -118,7 +135,7 @@ macro_rules! record_statements {
                             .execute(conn)
                             .await?
                     }
-                    AttemptRecord::Processing { payment_id } => {
+                    AttemptRecord::Processing { payment_id, .. } => {
                         diesel::update(target)
                             .set((
                                 charges::status.eq("processing"),

@@ -175,9 +175,14 @@ impl TestApp {
         TestAppBuilder {
             engine,
             // One request has half a second, so that a hanging provider costs a test no more than that.
-            variables: [("PROVIDER_TIMEOUT", "500ms"), ("SHUTDOWN_GRACE", "10s")]
-                .map(|(name, value)| (name.to_owned(), value.to_owned()))
-                .to_vec(),
+            variables: [
+                ("PROVIDER_TIMEOUT", "500ms"),
+                ("SHUTDOWN_GRACE", "10s"),
+                // A test says itself when something is recovered.
+                ("RECONCILE_INTERVAL", "0s"),
+            ]
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .to_vec(),
             database: None,
             mock: None,
             provider: None,

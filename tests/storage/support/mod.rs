@@ -74,7 +74,7 @@ impl Fixture {
 
     /// Records something for an attempt; true when it was written.
     pub async fn record(&self, begun: &Begun, record: &AttemptRecord) -> bool {
-        self.record_attempt(&begun.charge, &begun.token, record)
+        self.record_attempt(&begun.charge, &begun.token, record, &[])
             .await
             .unwrap()
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use chargeonce::charges::model::{Charge, ChargeStatus};
-use chargeonce::charges::repository::{AttemptRecord, NewAttempt};
+use chargeonce::charges::repository::{AttemptRecord, Evidence, EvidenceKind, NewAttempt};
 use chargeonce::idempotency::key::charge_key;
 use chargeonce::idempotency::repository::NewReservation;
 use chargeonce::idempotency::reservation::{Recovery, StoredResponse, new_lease_token};
@@ -132,6 +132,7 @@ pub fn failed() -> AttemptRecord {
 pub fn processing() -> AttemptRecord {
     AttemptRecord::Processing {
         payment_id: "pi_processing".into(),
+        wait_ms: 0,
     }
 }
 
@@ -147,6 +148,7 @@ pub fn unknown() -> AttemptRecord {
         payment_id: None,
         evidence: "no answer in time".into(),
         recovery: Recovery::LookUp,
+        wait_ms: 0,
     }
 }
 
@@ -169,4 +171,13 @@ pub fn live_records() -> [(&'static str, AttemptRecord); 3] {
         ("processing", processing()),
         ("needs_review", needs_review()),
     ]
+}
+
+/// A line of a charge's history.
+pub fn history_line(detail: &str) -> Evidence {
+    Evidence {
+        at_ms: SETTLED_AT_MS,
+        what: EvidenceKind::Resolution,
+        detail: detail.into(),
+    }
 }

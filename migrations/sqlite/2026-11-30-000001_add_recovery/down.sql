@@ -1,0 +1,6 @@
+DROP TABLE provider_events;
+DROP TABLE charge_evidence;
+DROP INDEX charges_of_payment;
+DROP INDEX keys_in_progress;
+ALTER TABLE idempotency_keys DROP COLUMN recover_after_ms;
+ALTER TABLE idempotency_keys DROP COLUMN idle;

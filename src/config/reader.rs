@@ -1,0 +1,75 @@
+//! Reading single variables.
+
+use std::time::Duration;
+
+use super::{ConfigError, DURATION_MAX, wrong};
+
+/// Reads variables.
+pub(super) struct Reader<F>(pub(super) F);
+
+impl<F: Fn(&str) -> Option<String>> Reader<F> {
+    /// An empty variable is an absent one.
+    pub(super) fn text(&self, name: &str) -> Option<String> {
+        (self.0)(name)
+            .map(|value| value.trim().to_owned())
+            .filter(|value| !value.is_empty())
+    }
+
+    pub(super) fn duration(
+        &self,
+        name: &'static str,
+        default: Duration,
+    ) -> Result<Duration, ConfigError> {
+        let Some(text) = self.text(name) else {
+            return Ok(default);
+        };
+        let parsed = humantime::parse_duration(&text);
+        parsed
+            .ok()
+            .filter(|duration| *duration <= DURATION_MAX)
+            .ok_or_else(|| {
+                wrong(
+                    name,
+                    format!("{text:?} is no duration such as 90s, 10m or 20h, of 30 days at most"),
+                )
+            })
+    }
+
+    pub(super) fn number<T: std::str::FromStr + PartialOrd + std::fmt::Display>(
+        &self,
+        name: &'static str,
+        default: T,
+        least: T,
+        most: T,
+    ) -> Result<T, ConfigError> {
+        let Some(text) = self.text(name) else {
+            return Ok(default);
+        };
+        match text.parse::<T>() {
+            Ok(number) if number >= least && number <= most => Ok(number),
+            Ok(_) | Err(_) => Err(wrong(
+                name,
+                format!("{text:?} is no whole number from {least} to {most}"),
+            )),
+        }
+    }
+
+    pub(super) fn choice<T: Copy>(
+        &self,
+        name: &'static str,
+        default: T,
+        choices: &[(&str, T)],
+    ) -> Result<T, ConfigError> {
+        let Some(text) = self.text(name) else {
+            return Ok(default);
+        };
+        choices
+            .iter()
+            .find(|(word, _)| *word == text)
+            .map(|(_, choice)| *choice)
+            .ok_or_else(|| {
+                let words: Vec<&str> = choices.iter().map(|(word, _)| *word).collect();
+                wrong(name, format!("{text:?} is none of {}", words.join(", ")))
+            })
+    }
+}

@@ -1,0 +1,42 @@
+//! Metrics over HTTP.
+
+use std::sync::Arc;
+
+use actix_web::HttpResponse;
+use actix_web::web::{Data, ServiceConfig};
+
+use super::Metrics;
+use crate::error::Problem;
+use crate::reconciler::repository::RecoveryRepository;
+use crate::router::resource;
+use crate::tasks::Tasks;
+
+/// The media type of the text form (OpenMetrics 1.0.0).
+const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// What a scrape needs.
+pub struct Scrape {
+    /// The metrics.
+    pub metrics: Metrics,
+    /// Where the backlog is read.
+    pub store: Arc<dyn RecoveryRepository>,
+    /// Where storage calls run.
+    pub tasks: Tasks,
+}
+
+/// Mounts the routes.
+pub fn configure(routes: &mut ServiceConfig) {
+    routes.service(resource("/metrics", "GET").get(show));
+}
+
+/// The backlog is read afresh. While the store is away its last state stands, so that the other metrics can still be seen.
+async fn show(scrape: Data<Scrape>) -> Result<HttpResponse, Problem> {
+    let store = Arc::clone(&scrape.store);
+    let backlog = scrape.tasks.run(async move { store.backlog().await }).await;
+    match backlog.map_err(|_| Problem::internal())? {
+        Ok(reading) => scrape.metrics.backlog(&reading.value, reading.now_ms),
+        Err(error) => tracing::warn!(%error, "the backlog cannot be read"),
+    }
+    let text = scrape.metrics.text().map_err(|_| Problem::internal())?;
+    Ok(HttpResponse::Ok().content_type(OPENMETRICS).body(text))
+}

@@ -1,0 +1,242 @@
+//! One round of the background worker, and the loop around it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_util::stream::{self, StreamExt};
+use tokio_util::sync::CancellationToken;
+
+use super::repository::{Backlog, DueAttempt, RecoveryRepository};
+use crate::charges::recovery::Recovered;
+use crate::charges::service::ChargesService;
+use crate::error::Problem;
+use crate::idempotency::repository::Reading;
+use crate::idempotency::reservation::Claim;
+use crate::metrics::Metrics;
+use crate::storage::StorageError;
+use crate::tasks::Tasks;
+use crate::webhooks::service::WebhooksService;
+
+/// How long an attempt of another provider is left alone, in milliseconds: nothing changes before the settings do.
+const FOREIGN_WAIT_MS: i64 = 600_000;
+
+/// From this age on an unsettled charge is worth a warning each round, in milliseconds. A lease and a round are shorter.
+const WORRYING_AGE_MS: i64 = 3_600_000;
+
+/// How the background worker works.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReconcilerSettings {
+    /// The time between two rounds, give or take a quarter; zero switches the loop off.
+    pub interval: Duration,
+    /// Attempts that are read from the store at a time.
+    pub batch: i64,
+    /// Attempts that are worked on at a time.
+    pub concurrency: usize,
+}
+
+/// What a round did.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Sweep {
+    /// How many attempts came to what.
+    pub attempts: BTreeMap<&'static str, usize>,
+    /// How many webhook events were dealt with.
+    pub events: usize,
+    /// What is open after it, by the database's time.
+    pub backlog: Option<Reading<Backlog>>,
+    /// How long it took.
+    pub took: Duration,
+}
+
+/// The background worker. Cheap to clone.
+#[derive(Clone)]
+pub struct Reconciler {
+    charges: ChargesService,
+    webhooks: WebhooksService,
+    store: Arc<dyn RecoveryRepository>,
+    metrics: Metrics,
+    tasks: Tasks,
+    settings: ReconcilerSettings,
+}
+
+impl Reconciler {
+    /// Over its ports.
+    pub fn new(
+        charges: ChargesService,
+        webhooks: WebhooksService,
+        store: Arc<dyn RecoveryRepository>,
+        metrics: Metrics,
+        tasks: Tasks,
+        settings: ReconcilerSettings,
+    ) -> Self {
+        Self {
+            charges,
+            webhooks,
+            store,
+            metrics,
+            tasks,
+            settings,
+        }
+    }
+
+    /// Works round after round until the process is told to stop. The first round begins at once: what the process before
+    /// this one left behind may be due already. The round that runs at the stop begins no further attempt.
+    pub async fn run(&self) {
+        if self.settings.interval.is_zero() {
+            tracing::info!("no background worker in this process: RECONCILE_INTERVAL is 0");
+            return;
+        }
+        let stop = self.tasks.stopping();
+        while !stop.is_cancelled() {
+            let worker = self.clone();
+            // In a task of its own: a defect in a round ends the round, not the worker.
+            let round = self.tasks.run(async move { worker.sweep().await }).await;
+            match round {
+                Ok(Ok(sweep)) => log(&sweep),
+                Ok(Err(error)) => {
+                    tracing::warn!(%error, "a round of the background worker was cut short")
+                }
+                Err(error) => {
+                    tracing::error!(%error, "a round of the background worker has failed")
+                }
+            }
+            // Replicas that were started together do not come together for ever.
+            let wait = self
+                .settings
+                .interval
+                .mul_f64(0.75 + 0.5 * rand::random::<f64>());
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = tokio::time::sleep(wait) => {}
+            }
+        }
+    }
+
+    /// One round: finishes all attempts that are due, deals with the events that are due, and says what is still open.
+    ///
+    /// # Errors
+    /// When the store cannot be asked. What was done until then stays done.
+    pub async fn sweep(&self) -> Result<Sweep, StorageError> {
+        let begun = Instant::now();
+        let mut sweep = Sweep::default();
+        let outcome = self.work(&mut sweep).await;
+        self.metrics.sweep(outcome.is_ok());
+        sweep.took = begun.elapsed();
+        outcome.map(|()| sweep)
+    }
+
+    async fn work(&self, sweep: &mut Sweep) -> Result<(), StorageError> {
+        let stop = self.tasks.stopping();
+        while !stop.is_cancelled() {
+            let due = self.store.due_attempts(self.settings.batch).await?;
+            let is_full = i64::try_from(due.len()).is_ok_and(|count| count >= self.settings.batch);
+            let moved = self.finish_all(due, sweep, &stop).await?;
+            // Where nothing moved, the same ones would be read again.
+            if !is_full || !moved {
+                break;
+            }
+        }
+        while !stop.is_cancelled() {
+            let (ended, due) = self.webhooks.deal_with_due(self.settings.batch).await?;
+            sweep.events += ended;
+            let is_full = i64::try_from(due).is_ok_and(|count| count >= self.settings.batch);
+            if !is_full || ended == 0 {
+                break;
+            }
+        }
+        if !stop.is_cancelled() {
+            self.webhooks.forget_old().await?;
+        }
+        let backlog = self.store.backlog().await?;
+        self.metrics.backlog(&backlog.value, backlog.now_ms);
+        sweep.backlog = Some(backlog);
+        Ok(())
+    }
+
+    /// Finishes a batch, a few at a time. True when one of them was taken over or put off.
+    async fn finish_all(
+        &self,
+        due: Vec<DueAttempt>,
+        sweep: &mut Sweep,
+        stop: &CancellationToken,
+    ) -> Result<bool, StorageError> {
+        let mut moved = false;
+        let until_stop = due.into_iter().take_while(|_| !stop.is_cancelled());
+        let mut running = stream::iter(until_stop)
+            .map(|attempt| async move {
+                let outcome = self
+                    .charges
+                    .recover(attempt.invoice_id.clone(), Claim::Expired);
+                (outcome.await, attempt)
+            })
+            .buffer_unordered(self.settings.concurrency);
+        while let Some((outcome, attempt)) = running.next().await {
+            let word = match outcome {
+                Ok(recovered) => {
+                    moved |= self.follow_up(recovered, &attempt).await?;
+                    recovered.as_str()
+                }
+                Err(problem) => {
+                    log_problem(&problem, &attempt);
+                    "error"
+                }
+            };
+            self.metrics.recovered(word);
+            *sweep.attempts.entry(word).or_default() += 1;
+        }
+        Ok(moved)
+    }
+
+    /// What is left to do about an attempt; true when it is out of the way for now.
+    async fn follow_up(
+        &self,
+        recovered: Recovered,
+        attempt: &DueAttempt,
+    ) -> Result<bool, StorageError> {
+        match recovered {
+            Recovered::Foreign => {
+                self.store.put_off(attempt, FOREIGN_WAIT_MS).await?;
+                Ok(true)
+            }
+            Recovered::Succeeded
+            | Recovered::Failed
+            | Recovered::Processing
+            | Recovered::Unknown
+            | Recovered::NeedsReview => Ok(true),
+            Recovered::Busy { .. } | Recovered::Nothing => Ok(false),
+        }
+    }
+}
+
+fn log_problem(problem: &Problem, attempt: &DueAttempt) {
+    tracing::warn!(
+        %problem, invoice.id = %attempt.invoice_id, charge.key = %attempt.key, takeovers = attempt.takeovers,
+        "an attempt could not be finished in this round"
+    );
+}
+
+/// One line a round where there is something to tell; a warning where somebody should look.
+fn log(sweep: &Sweep) {
+    let Some(Reading { value, now_ms }) = &sweep.backlog else {
+        return;
+    };
+    let age_ms = |since_ms: Option<i64>| since_ms.map_or(0, |since_ms| (now_ms - since_ms).max(0));
+    let oldest_unsettled_ms = age_ms(value.oldest_unsettled_ms);
+    macro_rules! line {
+        ($level:ident) => {
+            tracing::$level!(
+                attempts = ?sweep.attempts, events = sweep.events, unsettled = value.unsettled,
+                oldest_unsettled_seconds = oldest_unsettled_ms / 1_000, reviews = value.reviews,
+                oldest_review_seconds = age_ms(value.oldest_review_ms) / 1_000, events_pending = value.events,
+                took_ms = sweep.took.as_millis(), "reconciled"
+            )
+        };
+    }
+    if value.reviews > 0 || oldest_unsettled_ms >= WORRYING_AGE_MS {
+        line!(warn)
+    } else if !sweep.attempts.is_empty() || sweep.events > 0 {
+        line!(info)
+    } else {
+        line!(debug)
+    }
+}

@@ -1,0 +1,116 @@
+//! What the background worker reads.
+
+macro_rules! recovery_statements {
+    ($store:ident, $backend:ident, $transaction:ident) => {
+        pub mod $backend {
+            use async_trait::async_trait;
+            use diesel::dsl::{count_star, min};
+            use diesel::prelude::*;
+            #[allow(
+                unused_imports,
+                reason = "`transaction` is a method of the trait, `immediate_transaction` is not"
+            )]
+            use diesel_async::{AsyncConnection, RunQueryDsl};
+
+            use super::super::Lent;
+            use crate::idempotency::repository::Reading;
+            use crate::reconciler::repository::{Backlog, DueAttempt, RecoveryRepository};
+            use crate::storage::StorageError;
+            use crate::storage::fragments::{held, now, now_plus};
+            use crate::storage::schema::{charges, idempotency_keys, provider_events};
+            use crate::storage::$backend::$store;
+
+            #[async_trait]
+            impl RecoveryRepository for $store {
+                async fn due_attempts(&self, limit: i64) -> Result<Vec<DueAttempt>, StorageError> {
+                    let rows = unit!(self, $transaction, async |conn| {
+                        Ok::<_, StorageError>(
+                            idempotency_keys::table
+                                .inner_join(charges::table)
+                                .filter(idempotency_keys::status.eq("in_progress"))
+                                .filter(idempotency_keys::lease_expires_at_ms.le(now()))
+                                .filter(idempotency_keys::recover_after_ms.le(now()))
+                                .filter(
+                                    charges::status
+                                        .eq("pending")
+                                        .or(charges::status.eq("processing")),
+                                )
+                                .order((
+                                    idempotency_keys::lease_expires_at_ms,
+                                    idempotency_keys::key,
+                                ))
+                                .limit(limit)
+                                .select((
+                                    charges::invoice_id,
+                                    idempotency_keys::key,
+                                    idempotency_keys::lease_token,
+                                    idempotency_keys::takeovers,
+                                ))
+                                .load::<(String, String, String, i32)>(conn)
+                                .await?,
+                        )
+                    })?;
+                    let due = |(invoice_id, key, lease_token, takeovers)| DueAttempt {
+                        invoice_id,
+                        key,
+                        lease_token,
+                        takeovers,
+                    };
+                    Ok(rows.into_iter().map(due).collect())
+                }
+
+                async fn put_off(
+                    &self,
+                    attempt: &DueAttempt,
+                    wait_ms: i64,
+                ) -> Result<(), StorageError> {
+                    unit!(self, $transaction, async |conn| {
+                        diesel::update(held(&attempt.key, &attempt.lease_token))
+                            .set(idempotency_keys::recover_after_ms.eq(now_plus(wait_ms)))
+                            .execute(conn)
+                            .await?;
+                        Ok(())
+                    })
+                }
+
+                async fn backlog(&self) -> Result<Reading<Backlog>, StorageError> {
+                    unit!(self, $transaction, async |conn| {
+                        let (unsettled, oldest_unsettled_ms) = charges::table
+                            .filter(
+                                charges::status
+                                    .eq("pending")
+                                    .or(charges::status.eq("processing")),
+                            )
+                            .select((count_star(), min(charges::created_at_ms)))
+                            .first::<(i64, Option<i64>)>(conn)
+                            .await?;
+                        let (reviews, oldest_review_ms) = charges::table
+                            .filter(charges::status.eq("needs_review"))
+                            .select((count_star(), min(charges::created_at_ms)))
+                            .first::<(i64, Option<i64>)>(conn)
+                            .await?;
+                        let events = provider_events::table
+                            .filter(provider_events::status.eq("pending"))
+                            .count()
+                            .get_result::<i64>(conn)
+                            .await?;
+                        let now_ms = diesel::select(now()).get_result::<i64>(conn).await?;
+                        Ok(Reading {
+                            value: Backlog {
+                                unsettled,
+                                oldest_unsettled_ms,
+                                reviews,
+                                oldest_review_ms,
+                                events,
+                            },
+                            now_ms,
+                        })
+                    })
+                }
+            }
+        }
+    };
+}
+
+recovery_statements!(PostgresStore, postgres, transaction);
+recovery_statements!(SqliteStore, sqlite, immediate_transaction);

@@ -1,0 +1,164 @@
+//! The event on the wire (Stripe docs, The Event object), as far as it is read.
+
+use serde::Deserialize;
+
+use super::model::ProviderEvent;
+
+/// The longest id or type that is kept, in bytes; Stripe's ids have at most 255 characters.
+const TEXT_BYTES_MAX: usize = 255;
+
+/// A snapshot event.
+#[derive(Debug, Deserialize)]
+pub struct EventBody {
+    id: String,
+    object: String,
+    #[serde(rename = "type")]
+    kind: String,
+    created: i64,
+    data: EventData,
+}
+
+#[derive(Debug, Deserialize)]
+struct EventData {
+    object: EventObject,
+}
+
+#[derive(Debug, Deserialize)]
+struct EventObject {
+    id: Option<String>,
+    object: Option<String>,
+    payment_intent: Option<Named>,
+    charge: Option<Named>,
+}
+
+/// A reference: the id, or the whole object where it was expanded.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Named {
+    Id(String),
+    Object { id: String },
+}
+
+impl Named {
+    fn into_id(self) -> String {
+        match self {
+            Self::Id(id) | Self::Object { id } => id,
+        }
+    }
+}
+
+/// What a body turned out to be.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Received {
+    /// An event about a payment.
+    Payment(ProviderEvent),
+    /// An event about something that is not our business.
+    Other,
+    /// Not an event that can be read: a thin one, or none at all.
+    Unreadable,
+}
+
+/// Reads a body whose signature is right. `by_intent` is true when payments are PaymentIntents, false when they are legacy
+/// Charges: it decides which id an event about both is about.
+pub fn read(body: &[u8], by_intent: bool) -> Received {
+    let Ok(event) = serde_json::from_slice::<EventBody>(body) else {
+        return Received::Unreadable;
+    };
+    // Thin events (`v2.core.event`) carry no object and have another life cycle.
+    if event.object != "event" {
+        return Received::Unreadable;
+    }
+    let object = event.data.object;
+    let payment_id = match (object.object.as_deref(), by_intent) {
+        (Some("payment_intent"), true) | (Some("charge"), false) => object.id,
+        (Some("payment_intent"), false) => None,
+        // Charges, refunds and disputes name the payment that they belong to.
+        (Some(_), true) => object.payment_intent.map(Named::into_id),
+        (Some(_), false) => object.charge.map(Named::into_id),
+        (None, _) => None,
+    };
+    let Some(payment_id) = payment_id else {
+        return Received::Other;
+    };
+    let is_fit = |text: &str| {
+        (1..=TEXT_BYTES_MAX).contains(&text.len())
+            && text.bytes().all(|byte| byte.is_ascii_graphic())
+    };
+    if ![&event.id, &event.kind, &payment_id]
+        .into_iter()
+        .all(|text| is_fit(text))
+    {
+        return Received::Unreadable;
+    }
+    Received::Payment(ProviderEvent {
+        id: event.id,
+        kind: event.kind,
+        payment_id,
+        created_at_ms: event.created.saturating_mul(1_000),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn event(object: &Value) -> Vec<u8> {
+        let event = json!({
+            "id": "evt_1", "object": "event", "type": "some.event", "created": 1_700_000_000, "livemode": false, "more": [1],
+            "data": {"object": object, "previous_attributes": {}}
+        });
+        event.to_string().into_bytes()
+    }
+
+    #[test]
+    fn an_event_is_about_the_payment_that_it_belongs_to() {
+        #[rustfmt::skip]
+        let table = [
+            ("a payment", json!({"id": "pi_1", "object": "payment_intent", "amount": 1}), true, Some("pi_1")),
+            ("its charge", json!({"id": "ch_1", "object": "charge", "payment_intent": "pi_1"}), true, Some("pi_1")),
+            ("its charge, expanded", json!({"id": "ch_1", "object": "charge", "payment_intent": {"id": "pi_1"}}), true, Some("pi_1")),
+            ("its refund", json!({"id": "re_1", "object": "refund", "payment_intent": "pi_1", "charge": "ch_1"}), true, Some("pi_1")),
+            ("its dispute", json!({"id": "du_1", "object": "dispute", "payment_intent": "pi_1"}), true, Some("pi_1")),
+            ("a charge without a payment intent", json!({"id": "ch_1", "object": "charge", "payment_intent": null}), true, None),
+            ("a customer", json!({"id": "cus_1", "object": "customer"}), true, None),
+            ("nothing", json!({}), true, None),
+            ("a legacy charge", json!({"id": "ch_1", "object": "charge", "payment_intent": null}), false, Some("ch_1")),
+            ("a legacy charge's refund", json!({"id": "re_1", "object": "refund", "charge": "ch_1"}), false, Some("ch_1")),
+            ("a payment intent beside legacy charges", json!({"id": "pi_1", "object": "payment_intent"}), false, None),
+        ];
+        for (case, object, by_intent, right) in table {
+            let right = right.map_or(Received::Other, |payment_id| {
+                Received::Payment(ProviderEvent {
+                    id: "evt_1".into(),
+                    kind: "some.event".into(),
+                    payment_id: payment_id.into(),
+                    created_at_ms: 1_700_000_000_000,
+                })
+            });
+            assert_eq!(read(&event(&object), by_intent), right, "{case}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_snapshot_event_is_not_read() {
+        let long = "x".repeat(300);
+        let spaced = json!({"id": "pi 1", "object": "payment_intent"});
+        let table: [(&str, Vec<u8>); 7] = [
+            ("nothing", vec![]),
+            ("no JSON", b"{".to_vec()),
+            ("no object", b"[]".to_vec()),
+            ("a payment", br#"{"id":"pi_1","object":"payment_intent"}"#.to_vec()),
+            (
+                "a thin event",
+                br#"{"id":"evt_1","object":"v2.core.event","type":"v1.charge.updated","created":1,"data":{"object":{}}}"#.to_vec(),
+            ),
+            ("an id with a space", event(&spaced)),
+            ("an endless id", event(&json!({"id": long, "object": "payment_intent"}))),
+        ];
+        for (case, body) in table {
+            assert_eq!(read(&body, true), Received::Unreadable, "{case}");
+        }
+    }
+}
