@@ -82,6 +82,7 @@ impl TestAppBuilder {
             .clone()
             .unwrap_or_else(|| provider(self.engine, &mock, &settings, self.api));
         let app = App::build_with(&settings, provider).await.unwrap();
+        let parts = app.clone();
         let server =
             BoundServer::bind(app, settings.host, settings.port, settings.shutdown_grace).unwrap();
         let url = format!("http://{}", server.address());
@@ -90,6 +91,7 @@ impl TestAppBuilder {
             stopped.await.ok();
         }));
         TestApp {
+            parts,
             url,
             mock,
             database,
@@ -157,6 +159,8 @@ fn provider(
 
 /// A running service.
 pub struct TestApp {
+    /// The service's parts, for what has no path of its own.
+    pub parts: App,
     pub url: String,
     pub mock: MockStripe,
     pub database: Arc<TestDatabase>,

@@ -8,6 +8,7 @@ mod both_stores;
 mod database;
 
 mod app;
+mod events;
 mod oracles;
 mod raw;
 mod reply;
@@ -16,6 +17,7 @@ mod steps;
 pub use app::TestApp;
 pub use chargeonce::storage::Engine;
 pub use database::TestDatabase;
+pub use events::{SECRET, seconds_now, sign};
 pub use raw::{RawRequest, parse};
 pub use reply::Reply;
-pub use steps::{Line, SENDS_MAX};
+pub use steps::{Line, SENDS_MAX, Swept};

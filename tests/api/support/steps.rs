@@ -1,5 +1,6 @@
 //! Steps that many tests share: what fails, how time passes, and what is then in the books.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -19,7 +20,36 @@ pub const SENDS_MAX: u32 = 3;
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
+/// What a round of the background worker came to: how many attempts to what, and how many events were dealt with.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Swept {
+    pub attempts: BTreeMap<&'static str, usize>,
+    pub events: usize,
+}
+
+impl Swept {
+    pub fn of(attempts: &[(&'static str, usize)]) -> Self {
+        Self {
+            attempts: attempts.iter().copied().collect(),
+            events: 0,
+        }
+    }
+
+    pub fn count(&self, outcome: &str) -> usize {
+        self.attempts.get(outcome).copied().unwrap_or(0)
+    }
+}
+
 impl TestApp {
+    /// One round of the background worker, which does not run by itself in these tests.
+    pub async fn sweep(&self) -> Swept {
+        let sweep = self.parts.reconciler.sweep().await.unwrap();
+        Swept {
+            attempts: sweep.attempts,
+            events: sweep.events,
+        }
+    }
+
     /// Lets the next sends of an invoice's first attempt fail in this way.
     pub fn fault(&self, invoice_id: &str, fault: Fault, times: u32) {
         self.mock.add_fault(FaultRule {

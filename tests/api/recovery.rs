@@ -1,0 +1,268 @@
+//! Nobody calls again: the background worker finishes what was left behind, once, and leaves alone what it cannot.
+
+use std::time::Duration;
+
+use chargeonce::payments::mock::{Fault, MockStripe};
+use futures_util::future::join_all;
+use serde_json::json;
+
+use crate::support::{Engine, Line, SENDS_MAX, Swept, TestApp};
+
+/// Leaves an attempt behind whose money was taken and whose answer was lost.
+async fn lost(app: &TestApp, id: &str) -> crate::support::Reply {
+    app.invoice(id).await;
+    app.fault(id, Fault::DropAfter, SENDS_MAX);
+    let lost = app.charge(id).await;
+    lost.assert(202, "", "unknown", "later");
+    lost
+}
+
+on_both_stores! {
+    async fn a_lost_answer_is_found_after_one_lease_without_a_call(engine) {
+        let app = TestApp::start(engine).await;
+        let told = lost(&app, "inv_1").await;
+
+        assert_eq!(app.sweep().await, Swept::default(), "the lease still runs");
+        app.past_lease().await;
+        assert_eq!(app.sweep().await, Swept::of(&[("succeeded", 1)]));
+        assert_eq!(app.sweep().await, Swept::default(), "nothing is left");
+
+        assert_eq!(app.attempts("inv_1").await, ["succeeded"]);
+        assert_eq!(app.invoice_status("inv_1").await, "paid");
+        let replay = app.charge("inv_1").await;
+        replay.assert(201, "", "yes", "not_needed");
+        assert!(replay.is_replay());
+        app.check_oracles(&[told, replay]).await;
+    }
+
+    async fn a_request_that_never_arrived_is_sent_by_the_background_worker(engine) {
+        let app = TestApp::start(engine).await;
+        app.invoice("inv_1").await;
+        app.fault("inv_1", Fault::DropBefore, SENDS_MAX);
+        let told = app.charge("inv_1").await;
+        assert_eq!(app.times_paid("inv_1"), 0);
+
+        app.past_lease().await;
+        assert_eq!(app.sweep().await, Swept::of(&[("succeeded", 1)]));
+
+        assert_eq!(app.times_paid("inv_1"), 1);
+        app.check_oracles(&[told]).await;
+    }
+
+    async fn a_lost_decline_is_recorded_and_the_next_call_replays_or_retries_it(engine) {
+        let app = TestApp::start(engine).await;
+        app.invoice_with("inv_1", json!({"paymentMethodId": "pm_card_visa_chargeDeclinedStolenCard"})).await;
+        app.fault("inv_1", Fault::DropAfter, SENDS_MAX);
+        let told = app.charge("inv_1").await;
+
+        app.past_lease().await;
+        assert_eq!(app.sweep().await, Swept::of(&[("failed", 1)]));
+
+        assert_eq!(app.attempts("inv_1").await, ["failed"]);
+        let refused = app.charge("inv_1").await;
+        refused.assert(402, "retry_not_advised", "no", "after_change");
+        app.check_oracles(&[told, refused]).await;
+    }
+
+    async fn two_workers_at_once_finish_each_of_many_attempts_once(engine) {
+        const COUNT: usize = 60;
+        let app = TestApp::with(engine).set("RECONCILE_BATCH", "7").set("RECONCILE_CONCURRENCY", "3").start().await;
+        let other = app.replica().start().await;
+        let ids: Vec<String> = (0..COUNT).map(|n| format!("inv_{n}")).collect();
+        let told = join_all(ids.iter().map(|id| lost(&app, id))).await;
+        let sent = app.sends().len();
+        app.mock.set_latency(Duration::from_millis(5));
+
+        app.past_lease().await;
+        let (one, two) = tokio::join!(app.sweep(), other.sweep());
+
+        assert_eq!(one.count("succeeded") + two.count("succeeded"), COUNT, "{one:?} {two:?}");
+        assert_eq!(one.count("error") + two.count("error"), 0);
+        assert_eq!(app.sends().len(), sent + COUNT, "one send for each");
+        let takeovers = app.database.words("SELECT DISTINCT CAST(takeovers AS TEXT) AS value FROM idempotency_keys WHERE operation = 'charge'").await;
+        assert_eq!(takeovers, ["1"]);
+        assert!(ids.iter().all(|id| app.times_paid(id) == 1));
+        app.check_oracles(&told).await;
+    }
+
+    async fn a_caller_and_the_worker_at_the_same_moment_are_one_takeover(engine) {
+        let app = TestApp::start(engine).await;
+        let other = app.replica().start().await;
+        for round in 0..20 {
+            let id = format!("inv_{round}");
+            let told = lost(&app, &id).await;
+            app.past_lease().await;
+
+            let (swept, reply) = tokio::join!(other.sweep(), app.charge(&id));
+
+            assert!(swept.count("error") == 0, "{swept:?}");
+            assert!([201, 409].contains(&reply.status), "{reply:#?}");
+            let settled = app.charge(&id).await;
+            let settled = if settled.status == 201 { settled } else { app.charge_waiting(&id, 5).await };
+            settled.assert(201, "", "yes", "not_needed");
+            assert_eq!(app.times_paid(&id), 1);
+            app.check_oracles(&[told, reply, settled]).await;
+        }
+    }
+
+    async fn an_attempt_past_the_keys_window_is_looked_up_and_never_sent_again(engine) {
+        let app = TestApp::start(engine).await;
+        let told = lost(&app, "paid").await;
+        app.invoice("unpaid").await;
+        app.fault("unpaid", Fault::DropBefore, SENDS_MAX);
+        app.charge("unpaid").await;
+        let sent = app.sends();
+
+        app.hours_later(25).await;
+        assert_eq!(app.sweep().await, Swept::of(&[("succeeded", 1), ("failed", 1)]));
+
+        assert_eq!(app.sends(), sent, "nothing was sent again");
+        assert_eq!(app.attempts("paid").await, ["succeeded"]);
+        assert_eq!(app.attempts("unpaid").await, ["failed"]);
+        let charged = app.charge("unpaid").await;
+        charged.assert(201, "", "yes", "not_needed");
+        assert_eq!(charged.text("attempt"), "2");
+        app.check_oracles(&[told, charged]).await;
+    }
+
+    async fn a_provider_that_is_away_leaves_it_unknown_and_is_asked_again_after_each_lease(engine) {
+        let (mock, line) = (MockStripe::new(), Line::default());
+        let app = TestApp::with(engine).mock(&mock).provider(line.provider(&mock)).start().await;
+        let told = lost(&app, "inv_1").await;
+        line.refuse_posts(true);
+        line.refuse_gets(true);
+
+        for _ in 0..3 {
+            app.past_lease().await;
+            assert_eq!(app.sweep().await, Swept::of(&[("unknown", 1)]));
+            assert_eq!(app.sweep().await, Swept::default(), "its lease runs");
+        }
+        line.refuse_posts(false);
+        line.refuse_gets(false);
+        app.past_lease().await;
+        assert_eq!(app.sweep().await, Swept::of(&[("succeeded", 1)]));
+
+        let history = app.get(&format!("/v1/charges/{}/evidence", told.text("id"))).await.json();
+        let what: Vec<&str> = history["data"].as_array().unwrap().iter().map(|line| line["what"].as_str().unwrap()).collect();
+        assert_eq!(what[..2], ["send", "record"]);
+        assert_eq!(what[2..5], ["taken_over", "send", "record"]);
+        assert_eq!(what.len(), 2 + 4 * 3);
+        app.check_oracles(&[told]).await;
+    }
+
+    async fn what_a_look_up_cannot_settle_is_asked_less_and_less_often(engine) {
+        let app = TestApp::start(engine).await;
+        app.invoice("inv_1").await;
+        app.fault("inv_1", Fault::Error500Before, 1);
+        let told = app.charge("inv_1").await;
+        told.assert(202, "", "unknown", "later");
+
+        let mut looks = 0;
+        for _ in 0..40 {
+            app.past_lease().await;
+            looks += app.sweep().await.count("unknown");
+        }
+        // 40 leases are seven hours: without growing waits there would be 40 looks.
+        assert!((8..=20).contains(&looks), "{looks} looks");
+        // A caller is not kept waiting by that.
+        app.past_lease().await;
+        app.charge("inv_1").await.assert(202, "", "unknown", "later");
+        app.hours_later(25).await;
+        assert_eq!(app.sweep().await, Swept::of(&[("failed", 1)]));
+        app.check_oracles(&[told]).await;
+    }
+
+    async fn an_attempt_of_another_provider_does_not_stand_in_the_way_of_others(engine) {
+        let app = TestApp::with(engine).set("RECONCILE_BATCH", "1").start().await;
+        lost(&app, "foreign").await;
+        let drop = match engine {
+            Engine::Postgres => "DROP TRIGGER charges_request_is_frozen ON charges",
+            Engine::Sqlite => "DROP TRIGGER charges_request_is_frozen",
+        };
+        app.database.execute(drop).await;
+        let told = lost(&app, "ours").await;
+        app.past_lease().await;
+        app.database.execute("UPDATE charges SET provider = 'another' WHERE invoice_id = 'foreign'").await;
+
+        let swept = app.sweep().await;
+
+        assert_eq!(swept, Swept::of(&[("foreign", 1), ("succeeded", 1)]));
+        assert_eq!(app.sweep().await, Swept::default(), "put off");
+        app.past_lease().await;
+        assert_eq!(app.sweep().await, Swept::of(&[("foreign", 1)]));
+        assert_eq!(app.attempts("foreign").await, ["pending"]);
+        app.check_oracles(&[told]).await;
+    }
+
+    async fn the_service_itself_recovers_and_a_round_that_fails_is_not_the_last(engine) {
+        let app = TestApp::start(engine).await;
+        let told = lost(&app, "inv_1").await;
+        let worker = app.replica().set("RECONCILE_INTERVAL", "20ms").start().await;
+        app.database.execute("ALTER TABLE charges RENAME TO gone").await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        app.database.execute("ALTER TABLE gone RENAME TO charges").await;
+        assert_eq!(app.attempts("inv_1").await, ["pending"]);
+
+        app.past_lease().await;
+        for _ in 0..500 {
+            if app.attempts("inv_1").await == ["succeeded"] {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+
+        assert_eq!(app.invoice_status("inv_1").await, "paid");
+        let metrics = worker.get("/metrics").await.body;
+        assert!(metrics.contains("chargeonce_reconciler_attempts_total{outcome=\"succeeded\"} 1"), "{metrics}");
+        assert!(!metrics.contains("chargeonce_reconciler_rounds_failed_total 0"), "{metrics}");
+        app.check_oracles(&[told]).await;
+    }
+
+    async fn a_stop_begins_nothing_and_finishes_what_has_begun(engine) {
+        let app = TestApp::with(engine).set("RECONCILE_CONCURRENCY", "1").start().await;
+        let mut stopping = app.replica().start().await;
+        for n in 0..5 {
+            lost(&app, &format!("inv_{n}")).await;
+        }
+        app.past_lease().await;
+        app.mock.set_latency(Duration::from_millis(300));
+        let sent = app.sends().len();
+
+        let worker = stopping.parts.reconciler.clone();
+        let round = tokio::spawn(async move { worker.sweep().await.unwrap() });
+        app.until("the first is sent again", |app| app.sends().len() > sent).await;
+        stopping.stop().await;
+        let swept = round.await.unwrap();
+
+        assert_eq!(swept.attempts.values().sum::<usize>(), 1, "{swept:?}");
+        assert_eq!(app.sends().len(), sent + 1);
+        app.mock.set_latency(Duration::ZERO);
+        assert_eq!(app.sweep().await, Swept::of(&[("succeeded", 4)]));
+        app.check_oracles(&[]).await;
+    }
+
+    async fn what_is_open_can_be_measured(engine) {
+        let app = TestApp::start(engine).await;
+        let value = |metrics: &str, name: &str| -> f64 {
+            let line = metrics.lines().find(|line| line.starts_with(&format!("chargeonce_{name} ")));
+            line.unwrap_or_else(|| panic!("{name}: {metrics}")).rsplit(' ').next().unwrap().parse().unwrap()
+        };
+        let none = app.get("/metrics").await.body;
+        assert_eq!((value(&none, "unsettled_charges"), value(&none, "reviews_open")), (0.0, 0.0));
+        assert_eq!(value(&none, "oldest_unsettled_charge_age_seconds"), 0.0);
+        lost(&app, "inv_1").await;
+        app.age(Duration::from_secs(7_200)).await;
+        lost(&app, "inv_2").await;
+        app.invoice("inv_3").await;
+        app.fault("inv_3", Fault::WrongAmount, 1);
+        app.charge("inv_3").await;
+
+        let some = app.get("/metrics").await.body;
+
+        assert_eq!((value(&some, "unsettled_charges"), value(&some, "reviews_open")), (2.0, 1.0));
+        let age = value(&some, "oldest_unsettled_charge_age_seconds");
+        assert!((7_200.0..7_260.0).contains(&age), "{age}");
+        assert!(value(&some, "oldest_open_review_age_seconds") < 60.0);
+        app.check_oracles(&[]).await;
+    }
+}

@@ -1,0 +1,338 @@
+//! What the provider tells by itself: believed only with its signature, stored once, and never more than a reason to look.
+
+use std::time::Duration;
+
+use chargeonce::payments::mock::{Fault, FaultRule, WebhookFault, WebhookFaultRule};
+use serde_json::{Value, json};
+
+use crate::support::{SECRET, SENDS_MAX, Swept, TestApp, seconds_now, sign};
+
+fn event(id: &str, kind: &str, object: &Value) -> String {
+    json!({
+        "id": id, "object": "event", "api_version": "2026-06-24.dahlia", "created": seconds_now(), "livemode": false,
+        "pending_webhooks": 1, "request": {"id": null, "idempotency_key": null}, "type": kind, "data": {"object": object}
+    })
+    .to_string()
+}
+
+fn about(payment_id: &str) -> String {
+    event(
+        &format!("evt_{payment_id}_{}", rand::random::<u32>()),
+        "payment_intent.succeeded",
+        &json!({"id": payment_id, "object": "payment_intent"}),
+    )
+}
+
+fn webhook_fault(fault: WebhookFault, times: u32, delay_ms: u64) -> WebhookFaultRule {
+    WebhookFaultRule {
+        fault,
+        event_type: None,
+        key: None,
+        times,
+        delay_ms,
+    }
+}
+
+/// An attempt that ended as "never executed": it was reserved and never sent, and its key is old.
+async fn never_executed(app: &TestApp, id: &str) {
+    app.invoice(id).await;
+    app.fault(id, Fault::DropBefore, SENDS_MAX);
+    app.charge(id).await;
+    app.hours_later(25).await;
+    assert_eq!(app.sweep().await, Swept::of(&[("failed", 1)]));
+}
+
+on_both_stores! {
+    async fn a_late_verdict_is_settled_by_its_webhook_long_before_the_lease_is_over(engine) {
+        for (success, status) in [(true, "succeeded"), (false, "failed")] {
+            let app = TestApp::with_webhooks(engine).await;
+            app.invoice("inv_1").await;
+            app.fault("inv_1", Fault::Processing, 1);
+            let told = app.charge("inv_1").await;
+            assert_eq!((told.status, told.text("status")), (202, "processing".into()));
+
+            assert!(app.mock.settle_processing(&told.text("providerPaymentId"), success));
+            app.attempt_is("inv_1", status).await;
+
+            app.events_are_over().await;
+            assert_eq!(app.attempts("inv_1").await, [status]);
+            assert_eq!(app.invoice_status("inv_1").await, if success { "paid" } else { "open" });
+            app.check_oracles(&[told]).await;
+        }
+    }
+
+    async fn an_answer_that_was_lost_is_found_by_the_webhook(engine) {
+        let app = TestApp::with_webhooks(engine).await;
+        // The events come after the owner has given up.
+        app.mock.add_webhook_fault(webhook_fault(WebhookFault::WebhookDelay, 10, 300));
+        app.invoice("inv_1").await;
+        app.fault("inv_1", Fault::DropAfter, SENDS_MAX);
+        let told = app.charge("inv_1").await;
+        told.assert(202, "", "unknown", "later");
+
+        app.attempt_is("inv_1", "succeeded").await;
+
+        let replay = app.charge("inv_1").await;
+        replay.assert(201, "", "yes", "not_needed");
+        assert_eq!(app.sends_for("inv_1"), 3, "the webhook sent nothing");
+        app.check_oracles(&[told, replay]).await;
+    }
+
+    async fn a_webhook_before_our_own_answer_waits_for_the_owner(engine) {
+        let app = TestApp::with_webhooks(engine).await;
+        app.invoice("inv_1").await;
+        // Executed at once, answered only later: the event is here first.
+        app.mock.add_fault(FaultRule { delay_ms: 300, ..FaultRule::once(Fault::HangAfter).for_key("charge:inv_1") });
+        let reply = app.charge("inv_1").await;
+        reply.assert(201, "", "yes", "not_needed");
+
+        assert!(!app.events().await.is_empty());
+        app.age(Duration::from_secs(3_600)).await;
+        let swept = app.sweep().await;
+        assert_eq!(swept.attempts, Swept::default().attempts);
+        assert!(app.events().await.iter().all(|event| event.starts_with("done known")), "{:?}", app.events().await);
+        assert_eq!(app.times_paid("inv_1"), 1);
+        app.check_oracles(&[reply]).await;
+    }
+
+    async fn the_webhook_and_the_answer_at_the_same_moment_are_one_charge(engine) {
+        let app = TestApp::with_webhooks(engine).await;
+        let rounds = 100;
+        let mut replies = Vec::new();
+        for round in 0..rounds {
+            let id = format!("inv_{round}");
+            app.invoice(&id).await;
+            let reply = app.charge(&id).await;
+            reply.assert(201, "", "yes", "not_needed");
+            replies.push(reply);
+        }
+        app.age(Duration::from_secs(3_600)).await;
+        app.sweep().await;
+        app.events_are_over().await;
+
+        // Settled before the event was looked at, or while it was.
+        let verdicts = app.database.words("SELECT DISTINCT outcome AS value FROM provider_events ORDER BY 1").await;
+        assert!(verdicts.iter().all(|verdict| verdict == "known" || verdict == "nothing"), "{verdicts:?}");
+        assert_eq!(app.database.number("SELECT COUNT(*) AS value FROM charges").await, i64::from(rounds));
+        app.check_oracles(&replies).await;
+    }
+
+    async fn what_is_forged_stale_or_written_anew_is_refused_and_changes_nothing(engine) {
+        let app = TestApp::with(engine).set("STRIPE_WEBHOOK_SECRET", &format!("{SECRET}, whsec_next")).start().await;
+        app.invoice("inv_1").await;
+        app.fault("inv_1", Fault::Processing, 1);
+        let told = app.charge("inv_1").await;
+        let payment_id = told.text("providerPaymentId");
+        app.mock.settle_processing(&payment_id, true);
+        let body = about(&payment_id);
+        let now = seconds_now();
+        let good = sign(SECRET, now, body.as_bytes());
+        let written_anew = serde_json::to_string_pretty(&serde_json::from_str::<Value>(&body).unwrap()).unwrap();
+        #[rustfmt::skip]
+        let table: Vec<(&str, &str, Option<String>)> = vec![
+            ("no signature", &body, None),
+            ("an empty one", &body, Some(String::new())),
+            ("nonsense", &body, Some("signature".into())),
+            ("another's secret", &body, Some(sign("whsec_other", now, body.as_bytes()))),
+            ("ten minutes old", &body, Some(sign(SECRET, now - 600, body.as_bytes()))),
+            ("ten minutes ahead", &body, Some(sign(SECRET, now + 600, body.as_bytes()))),
+            ("written anew", &written_anew, Some(good.clone())),
+            ("another time", &body, Some(good.replace(&format!("t={now}"), &format!("t={}", now + 1)))),
+            ("the fake scheme", &body, Some(good.replace("v1=", "v0="))),
+        ];
+        for (case, body, signature) in table {
+            let refused = app.webhook(body.as_bytes(), signature.as_deref()).await;
+            assert_eq!((refused.status, refused.text("code")), (400, "webhook_signature_invalid".into()), "{case}: {refused:#?}");
+        }
+        assert_eq!(app.events().await, Vec::<String>::new());
+        assert_eq!(app.attempts("inv_1").await, ["processing"]);
+
+        // The same bytes with the right signature, by either secret, are taken.
+        let accepted = app.webhook(body.as_bytes(), Some(&sign("whsec_next", now, body.as_bytes()))).await;
+        assert_eq!(accepted.status, 200, "{accepted:#?}");
+        app.attempt_is("inv_1", "succeeded").await;
+        app.check_oracles(&[told]).await;
+    }
+
+    async fn an_event_that_comes_again_is_dealt_with_once(engine) {
+        let app = TestApp::with(engine).set("STRIPE_WEBHOOK_SECRET", SECRET).start().await;
+        app.invoice("inv_1").await;
+        let paid = app.charge("inv_1").await;
+        let body = about(&paid.text("providerPaymentId"));
+        let asked = |app: &TestApp| app.mock.requests().iter().filter(|request| request.method == "GET").count();
+
+        for _ in 0..5 {
+            assert_eq!(app.signed(&body).await.status, 200);
+        }
+        app.events_are_over().await;
+        let fetched = asked(&app);
+        assert_eq!(app.events().await, ["done known payment_intent.succeeded"]);
+        assert_eq!(app.signed(&body).await.status, 200);
+        app.sweep().await;
+
+        assert_eq!(asked(&app), fetched, "a repeated event costs no request");
+        app.check_oracles(&[paid]).await;
+    }
+
+    async fn a_late_event_of_a_failure_cannot_turn_a_success(engine) {
+        let app = TestApp::with(engine).set("STRIPE_WEBHOOK_SECRET", SECRET).start().await;
+        app.invoice_with("inv_1", json!({"paymentMethodId": "pm_card_visa_chargeDeclined"})).await;
+        let declined = app.charge("inv_1").await;
+        app.change_card("inv_1", "pm_card_visa").await;
+        let paid = app.charge("inv_1").await;
+        let payment_id = paid.text("providerPaymentId");
+
+        for kind in ["payment_intent.payment_failed", "payment_intent.canceled", "payment_intent.processing"] {
+            let object = json!({"id": payment_id, "object": "payment_intent", "status": "requires_payment_method"});
+            assert_eq!(app.signed(&event(&format!("evt_{kind}"), kind, &object)).await.status, 200);
+        }
+        app.events_are_over().await;
+
+        assert_eq!(app.attempts("inv_1").await, ["failed", "succeeded"]);
+        let replay = app.charge("inv_1").await;
+        assert_eq!(replay.body, paid.body);
+        app.check_oracles(&[declined, paid, replay]).await;
+    }
+
+    async fn what_is_not_ours_is_taken_and_left_alone(engine) {
+        let app = TestApp::with(engine).set("STRIPE_WEBHOOK_SECRET", SECRET).start().await;
+        app.invoice("inv_1").await;
+        let strangers = app.payment_from_nowhere("inv_1", "another installation").await;
+
+        assert_eq!(app.signed(&about(&strangers)).await.status, 200);
+        let customer = event("evt_c", "customer.created", &json!({"id": "cus_9", "object": "customer"}));
+        assert_eq!(app.signed(&customer).await.status, 200);
+        app.events_are_over().await;
+
+        assert_eq!(app.events().await, ["done not_ours payment_intent.succeeded"]);
+        assert_eq!(app.attempts("inv_1").await, Vec::<String>::new());
+    }
+
+    async fn a_payment_that_nobody_here_knows_is_asked_for_again_and_given_up_after_days(engine) {
+        let app = TestApp::with(engine).set("STRIPE_WEBHOOK_SECRET", SECRET).start().await;
+        let ours = app.installation().await;
+        // A restored backup: the provider has a payment of an invoice that is not in the books.
+        let forgotten = app.payment_from_nowhere("inv_forgotten", &ours).await;
+        for payment in [forgotten.as_str(), "pi_unknown"] {
+            assert_eq!(app.signed(&about(payment)).await.status, 200);
+        }
+        let sql = "SELECT COUNT(*) AS value FROM provider_events WHERE status = 'pending' AND tries > 0";
+        for _ in 0..500 {
+            if app.database.number(sql).await == 2 { break; }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        assert_eq!(app.database.number(sql).await, 2, "{:?}", app.events().await);
+        assert_eq!(app.sweep().await.events, 0, "not at once again");
+        app.age(Duration::from_secs(3 * 24 * 3_600)).await;
+
+        assert_eq!(app.sweep().await.events, 2);
+        let mut events = app.events().await;
+        events.sort();
+        assert_eq!(events, ["done unknown_invoice payment_intent.succeeded", "done unknown_payment payment_intent.succeeded"]);
+        app.age(Duration::from_secs(31 * 24 * 3_600)).await;
+        app.sweep().await;
+        assert_eq!(app.events().await, Vec::<String>::new(), "forgotten after a month");
+    }
+
+    async fn money_that_no_attempt_accounts_for_is_parked_with_its_invoice(engine) {
+        let app = TestApp::with_webhooks(engine).await;
+        never_executed(&app, "inv_1").await;
+        let ours = app.installation().await;
+
+        // Stripe rolls an operation forward hours later.
+        let late = app.payment_from_nowhere("inv_1", &ours).await;
+        app.attempt_is("inv_1", "needs_review").await;
+
+        assert_eq!(app.attempts("inv_1").await, ["failed", "needs_review"]);
+        let refused = app.charge("inv_1").await;
+        refused.assert(409, "charge_needs_review", "unknown", "later");
+        let id = refused.json()["charge"]["id"].as_str().unwrap().to_owned();
+        let wrong = app.post(&format!("/v1/charges/{id}/resolve"), &json!({"outcome": "failed", "note": "x"})).await;
+        assert_eq!((wrong.status, wrong.text("code")), (409, "resolution_contradicted".into()));
+        let right = json!({"outcome": "succeeded", "providerPaymentId": late, "note": "seen in the dashboard"});
+        let resolved = app.post(&format!("/v1/charges/{id}/resolve"), &right).await;
+        assert_eq!((resolved.status, resolved.text("customerCharged")), (200, "yes".into()), "{resolved:#?}");
+        let history = app.get(&format!("/v1/charges/{id}/evidence")).await.json();
+        let what: Vec<&str> = history["data"].as_array().unwrap().iter().map(|line| line["what"].as_str().unwrap()).collect();
+        assert_eq!(what, ["notice", "resolution"]);
+        let replay = app.charge("inv_1").await;
+        replay.assert(201, "", "yes", "not_needed");
+        app.check_oracles(&[refused, replay]).await;
+    }
+
+    async fn a_second_payment_of_a_paid_or_void_invoice_changes_nothing_and_is_told(engine) {
+        let app = TestApp::with(engine).set("STRIPE_WEBHOOK_SECRET", SECRET).start().await;
+        let ours = app.installation().await;
+        app.invoice("void").await;
+        app.post("/v1/invoices/void/void", &json!({})).await;
+        app.invoice("paid").await;
+        let paid = app.charge("paid").await;
+        let payments = [app.payment_from_nowhere("void", &ours).await, app.payment_from_nowhere("paid", &ours).await];
+        for payment in &payments {
+            assert_eq!(app.signed(&about(payment)).await.status, 200);
+        }
+        app.events_are_over().await;
+
+        assert_eq!(app.events().await, ["done contradiction payment_intent.succeeded"; 2]);
+        let metrics = app.get("/metrics").await.body;
+        assert!(metrics.contains("chargeonce_webhook_events_total{outcome=\"contradiction\"} 2"), "{metrics}");
+        assert_eq!(app.attempts("void").await, Vec::<String>::new());
+        assert_eq!(app.charge("paid").await.body, paid.body);
+    }
+
+    async fn an_event_while_the_provider_cannot_be_asked_waits(engine) {
+        let (mock, line) = (chargeonce::payments::mock::MockStripe::new(), crate::support::Line::default());
+        let app = TestApp::with(engine).mock(&mock).provider(line.provider(&mock)).set("STRIPE_WEBHOOK_SECRET", SECRET).start().await;
+        app.invoice("inv_1").await;
+        app.fault("inv_1", Fault::Processing, 1);
+        let told = app.charge("inv_1").await;
+        let payment_id = told.text("providerPaymentId");
+        app.mock.settle_processing(&payment_id, true);
+        line.refuse_gets(true);
+        assert_eq!(app.signed(&about(&payment_id)).await.status, 200);
+        for _ in 0..3 {
+            app.sweep().await;
+            app.age(Duration::from_secs(300)).await;
+        }
+        assert_eq!(app.attempts("inv_1").await, ["processing"]);
+        assert!(app.events().await.iter().all(|event| event.starts_with("pending")));
+
+        line.refuse_gets(false);
+        app.events_are_over().await;
+
+        assert_eq!(app.attempts("inv_1").await, ["succeeded"]);
+        app.check_oracles(&[told]).await;
+    }
+
+    async fn events_that_cannot_be_read_are_refused_in_words(engine) {
+        let app = TestApp::with(engine).set("STRIPE_WEBHOOK_SECRET", SECRET).start().await;
+        let thin = json!({"id": "evt_1", "object": "v2.core.event", "type": "v1.charge.updated", "created": "x"}).to_string();
+        let huge = " ".repeat(1024 * 1024 + 1);
+        let large = event("evt_large", "payment_intent.succeeded", &json!({"id": "pi_1", "object": "payment_intent", "x": "y".repeat(700_000)}));
+
+        for body in ["", "{", "[]", "null", thin.as_str()] {
+            let refused = app.signed(body).await;
+            assert_eq!((refused.status, refused.text("code")), (422, "invalid_request".into()), "{body}: {refused:#?}");
+        }
+        let refused = app.signed(&huge).await;
+        assert_eq!((refused.status, refused.text("code")), (413, "payload_too_large".into()));
+        assert_eq!(app.signed(&large).await.status, 200);
+        let get = app.get("/v1/webhooks/stripe").await;
+        assert_eq!((get.status, get.text("code")), (405, "method_not_allowed".into()));
+    }
+
+    async fn an_event_is_not_taken_while_the_store_is_away(engine) {
+        let app = TestApp::with_webhooks(engine).await;
+        app.invoice("inv_1").await;
+        app.fault("inv_1", Fault::Processing, 1);
+        let told = app.charge("inv_1").await;
+        app.database.execute("ALTER TABLE provider_events RENAME TO gone").await;
+        app.mock.settle_processing(&told.text("providerPaymentId"), true);
+        app.until("a delivery has failed", |app| app.mock.deliveries().iter().any(|delivery| delivery.attempts.iter().any(|attempt| attempt.status == Some(503)))).await;
+        assert_eq!(app.attempts("inv_1").await, ["processing"]);
+
+        app.database.execute("ALTER TABLE gone RENAME TO provider_events").await;
+        app.attempt_is("inv_1", "succeeded").await;
+        app.check_oracles(&[told]).await;
+    }
+}
