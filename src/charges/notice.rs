@@ -109,6 +109,20 @@ fn response_to(payment: &ProviderPayment, snapshot: &ChargeSnapshot) -> Response
 }
 
 impl ChargesService {
+    /// True when a charge that is over names this payment as the one that took the money.
+    pub async fn is_settled_by(&self, payment_id: &str) -> Result<bool, Problem> {
+        let charges = Arc::clone(&self.parts.charges);
+        let id = payment_id.to_owned();
+        let read = self
+            .parts
+            .tasks
+            .run(async move { charges.charges_of_payment(&id).await });
+        let named = read.await.map_err(|_| Problem::internal())??;
+        Ok(named
+            .iter()
+            .any(|charge| charge.status == ChargeStatus::Succeeded))
+    }
+
     /// Takes notice of a payment as the provider shows it now. Safe to call at any time and any number of times.
     pub async fn notice(&self, payment: ProviderPayment) -> Result<Noticed, Problem> {
         let installation_id = self.parts.config.installation_id.as_str();

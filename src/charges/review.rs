@@ -159,6 +159,16 @@ impl ChargesService {
         let deadline = Instant::now() + CONFIRM_TIME;
         let payment = self.parts.provider.retrieve(payment_id, deadline).await;
         match payment.map_err(cannot_be_asked)? {
+            Some(payment)
+                if payment
+                    .invoice_id
+                    .as_ref()
+                    .is_some_and(|id| *id != charge.invoice_id) =>
+            {
+                Err(contradicted(format!(
+                    "Payment {payment_id} was made for another invoice."
+                )))
+            }
             Some(payment) if payment.status == PaymentStatus::Succeeded => {
                 Ok(format!("the provider shows {payment_id} as succeeded"))
             }

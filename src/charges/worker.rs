@@ -16,7 +16,7 @@ use super::settlement::{
     all_sends_are_old, first_move, settles_before_sending,
 };
 use crate::idempotency::reservation::{HeldLease, Recovery, Reservation, StoredResponse};
-use crate::payments::outcome::{NotExecuted, NotExecutedReason, Outcome, Unknown};
+use crate::payments::outcome::{NextStep, NotExecuted, NotExecutedReason, Outcome, Unknown};
 use crate::payments::provider::{PaymentProvider, PaymentQuery, SendLimits};
 use crate::storage::StorageError;
 
@@ -183,10 +183,15 @@ impl Worker {
                 };
                 after_look_up(&found, &held.charge, &context)
             }
-            Err(error) if self.is_beyond_hope(held) => Plan::Record(Verdict::NeedsReview {
-                payment_id: query.payment_id,
-                evidence: format!("{}; it cannot be looked up: {error}", unknown.reason),
-            }),
+            // A conflict over the key is parked at once: a later look-up would not know of it any more.
+            Err(error)
+                if unknown.next == NextStep::LookUpElseReview || self.is_beyond_hope(held) =>
+            {
+                Plan::Record(Verdict::NeedsReview {
+                    payment_id: query.payment_id,
+                    evidence: format!("{}; it cannot be looked up: {error}", unknown.reason),
+                })
+            }
             Err(error) => Plan::Record(Verdict::Unknown(Unknown {
                 reason: format!("{}; look-up failed: {error}", unknown.reason),
                 ..unknown

@@ -8,9 +8,19 @@ use crate::charges::recovery::Recovered;
 const WAIT_FIRST_MS: i64 = 5_000;
 const WAIT_LONGEST_MS: i64 = 3_600_000;
 
+/// The reason when the provider or the store could not be asked.
+const NOT_ASKED: &str = "not_asked";
+
 /// For how long an event whose payment or invoice is not known is looked at again, in milliseconds. Stripe delivers for
 /// three days, too (Stripe docs, Webhooks).
 const GIVE_UP_MS: i64 = 3 * 24 * 3_600_000;
+
+impl Outlook {
+    /// True when nothing could be asked: others would fare no better now.
+    pub fn is_not_asked(&self) -> bool {
+        matches!(self, Self::Later { why: NOT_ASKED, .. })
+    }
+}
 
 /// What becomes of an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,7 +48,7 @@ pub fn outlook(event: &ClaimedEvent, found: Option<Option<&Noticed>>) -> Outlook
         false => later(why),
     };
     match found {
-        None => later("not_asked"),
+        None => later(NOT_ASKED),
         Some(None) => for_a_while("unknown_payment"),
         Some(Some(Noticed::UnknownInvoice)) => for_a_while("unknown_invoice"),
         Some(Some(Noticed::NotOurs)) => Outlook::Over("not_ours"),
@@ -47,7 +57,8 @@ pub fn outlook(event: &ClaimedEvent, found: Option<Option<&Noticed>>) -> Outlook
         Some(Some(Noticed::Contradiction(_))) => Outlook::Over("contradiction"),
         Some(Some(Noticed::Recovered(recovered))) => match recovered {
             Recovered::Busy { retry_after_ms } => Outlook::Later {
-                wait_ms: (*retry_after_ms).clamp(1, WAIT_LONGEST_MS),
+                // Its owner is usually done long before its lease is.
+                wait_ms: (*retry_after_ms).clamp(1, wait_ms(event.tries)),
                 why: "busy",
             },
             Recovered::Foreign => for_a_while("another_provider"),
@@ -104,7 +115,8 @@ mod tests {
             ("settled", 0, 0, recovered(Recovered::Succeeded), over("succeeded")),
             ("still unknown: the clock goes on", 0, 0, recovered(Recovered::Unknown), over("unknown")),
             ("somebody works on it", 0, 0, busy(2_000), later(2_000, "busy")),
-            ("a lease without an end", 0, 0, busy(i64::MAX), later(3_600_000, "busy")),
+            ("somebody has a long lease", 2, 0, busy(600_000), later(20_000, "busy")),
+            ("a lease without an end", 1_000, 0, busy(i64::MAX), later(3_600_000, "busy")),
             ("another provider's", 0, 0, recovered(Recovered::Foreign), later(5_000, "another_provider")),
         ];
         for (case, tries, age_ms, found, right) in table {

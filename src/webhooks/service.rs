@@ -1,8 +1,10 @@
 //! Taking events in, and dealing with them until each has an outcome.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use futures_util::stream::{self, StreamExt};
 use secrecy::{ExposeSecret, SecretString};
 use tokio::sync::Semaphore;
 
@@ -45,6 +47,18 @@ pub struct WebhooksConfig {
 #[derive(Clone)]
 pub struct WebhooksService {
     parts: Arc<Parts>,
+}
+
+/// How dealing with an event went.
+enum Dealt {
+    /// It has an outcome.
+    Ended,
+    /// It is looked at again later.
+    PutOff,
+    /// The provider or the store could not be asked.
+    NotAsked,
+    /// It was not due, or somebody else deals with it.
+    Anothers,
 }
 
 struct Parts {
@@ -154,14 +168,28 @@ impl WebhooksService {
         });
     }
 
-    /// Deals with every event that is due, up to a limit. How many had an outcome, and how many were looked at.
+    /// Deals with every event that is due, up to a limit and a few at a time. Once the provider cannot be asked, the rest
+    /// waits for another round. How many had an outcome, and how many were looked at.
     pub async fn deal_with_due(&self, limit: i64) -> Result<(usize, usize), StorageError> {
         let due = self.parts.events.due_events(limit).await?;
-        let mut ended = 0;
-        for id in &due {
-            ended += usize::from(self.deal_with(id).await?);
+        let (mut ended, mut looked_at) = (0, 0);
+        let away = AtomicBool::new(false);
+        let stop = self.parts.tasks.stopping();
+        let until_away = due
+            .into_iter()
+            .take_while(|_| !away.load(Ordering::Relaxed) && !stop.is_cancelled());
+        let mut running = stream::iter(until_away)
+            .map(|id| async move { self.deal_with(&id).await })
+            .buffer_unordered(CONCURRENCY);
+        while let Some(dealt) = running.next().await {
+            looked_at += 1;
+            match dealt? {
+                Dealt::Ended => ended += 1,
+                Dealt::NotAsked => away.store(true, Ordering::Relaxed),
+                Dealt::PutOff | Dealt::Anothers => {}
+            }
         }
-        Ok((ended, due.len()))
+        Ok((ended, looked_at))
     }
 
     /// Forgets what was dealt with long ago.
@@ -169,28 +197,42 @@ impl WebhooksService {
         self.parts.events.forget_events(millis(REMEMBERED)).await
     }
 
-    /// Deals with one event, if it is due and nobody else does. True when it has an outcome now.
-    async fn deal_with(&self, id: &str) -> Result<bool, StorageError> {
+    /// Deals with one event, if it is due and nobody else does.
+    async fn deal_with(&self, id: &str) -> Result<Dealt, StorageError> {
         let events = &self.parts.events;
         let Some(event) = events.claim_event(id, millis(CLAIM_TIME)).await? else {
-            return Ok(false);
+            return Ok(Dealt::Anothers);
         };
-        match self.look_at(&event).await {
+        let outlook = self.look_at(&event).await;
+        let is_not_asked = outlook.is_not_asked();
+        match outlook {
             Outlook::Over(outcome) => {
                 tracing::info!(event.id = %id, payment.id = %event.payment_id, outcome, "webhook dealt with");
                 self.parts.metrics.webhook(outcome);
                 events.end_event(id, outcome).await?;
-                Ok(true)
+                Ok(Dealt::Ended)
             }
             Outlook::Later { wait_ms, why } => {
                 tracing::info!(event.id = %id, payment.id = %event.payment_id, wait_ms, why, "webhook put off");
                 events.put_off_event(id, wait_ms).await?;
-                Ok(false)
+                Ok(match is_not_asked {
+                    true => Dealt::NotAsked,
+                    false => Dealt::PutOff,
+                })
             }
         }
     }
 
     async fn look_at(&self, event: &ClaimedEvent) -> Outlook {
+        match self.parts.charges.is_settled_by(&event.payment_id).await {
+            // Nothing that could be fetched would change it.
+            Ok(true) => return outlook(event, Some(Some(&Noticed::Known))),
+            Ok(false) => {}
+            Err(problem) => {
+                tracing::warn!(%problem, event.id = %event.id, "an event cannot be dealt with yet");
+                return outlook(event, None);
+            }
+        }
         let deadline = Instant::now() + FETCH_TIME;
         let fetched = self
             .parts

@@ -1,9 +1,9 @@
 //! What only a person can judge: parked, told truthfully, and ended with evidence.
 
-use chargeonce::payments::mock::{Fault, MockRequest};
+use chargeonce::payments::mock::{Fault, FaultRule, MockRequest, MockStripe};
 use serde_json::{Value, json};
 
-use crate::support::{Reply, TestApp};
+use crate::support::{Line, Reply, Swept, TestApp};
 
 /// Another program on the account has used our key for something else.
 async fn take_the_key(app: &TestApp, key: &str) {
@@ -105,5 +105,89 @@ on_both_stores! {
         assert_eq!(app.attempts("inv_2").await, ["succeeded"]);
         assert_eq!(app.attempts("inv_3").await, ["pending"]);
         app.check_oracles(&[paid]).await;
+    }
+
+    async fn a_decision_is_checked_at_the_provider_first(engine) {
+        let (mock, line) = (MockStripe::new(), Line::default());
+        let app = TestApp::with(engine).mock(&mock).provider(line.provider(&mock)).start().await;
+        app.invoice("inv_1").await;
+        app.fault("inv_1", Fault::WrongAmount, 1);
+        let parked = app.charge("inv_1").await;
+        let id = charge_id(&parked);
+        app.invoice("inv_2").await;
+        let paid = app.charge("inv_2").await;
+        let unconfirmed = app.mock.ledger().payments.len();
+        app.mock.add_fault(FaultRule::once(Fault::Processing).for_key("charge:inv_3"));
+        app.invoice("inv_3").await;
+        let processing = app.charge("inv_3").await;
+        assert_eq!(app.mock.ledger().payments.len(), unconfirmed + 1);
+
+        let failed = json!({"outcome": "failed", "note": "x"});
+        let by = |payment: &str| json!({"outcome": "succeeded", "providerPaymentId": payment, "note": "x"});
+        #[rustfmt::skip]
+        let table = [
+            ("it took money", failed.clone(), "has taken money"),
+            ("no such payment", by("pi_none"), "knows no payment"),
+            ("another invoice's payment", by(&paid.text("providerPaymentId")), "already pays charge"),
+            ("one without a verdict", by(&processing.text("providerPaymentId")), "another invoice"),
+        ];
+        for (case, body, says) in table {
+            let refused = resolve(&app, &id, body).await;
+            assert_eq!((refused.status, refused.text("code")), (409, "resolution_contradicted".into()), "{case}: {refused:#?}");
+            assert!(refused.text("detail").contains(says), "{case}: {refused:#?}");
+        }
+        line.refuse_gets(true);
+        let away = resolve(&app, &id, failed.clone()).await;
+        away.assert(503, "provider_unavailable", "unknown", "later");
+        assert_eq!(app.attempts("inv_1").await, ["needs_review"]);
+
+        // The operator has refunded it, and knows better.
+        let forced = json!({"outcome": "failed", "note": "refunded by hand", "force": true});
+        let resolved = resolve(&app, &id, forced).await;
+        assert_eq!((resolved.status, resolved.text("status")), (200, "failed".into()), "{resolved:#?}");
+        let history = app.get(&format!("/v1/charges/{id}/evidence")).await.json();
+        let last = history["data"].as_array().unwrap().last().unwrap().clone();
+        assert_eq!(last["what"], "resolution");
+        assert!(last["detail"].as_str().unwrap().contains("decided all the same"), "{last}");
+    }
+
+    async fn a_payment_that_nobody_completed_is_closed_before_a_failure_is_recorded(engine) {
+        let app = TestApp::start(engine).await;
+        app.invoice("inv_1").await;
+        take_the_key(&app, "charge:inv_1").await;
+        let parked = app.charge("inv_1").await;
+        let ours = app.installation().await;
+        let body = format!(
+            "amount=1250&currency=usd&customer=cus_1&payment_method=pm_card_visa&metadata[invoice_id]=inv_1&metadata[installation_id]={ours}"
+        );
+        let mut open = MockRequest::post("/v1/payment_intents", "nowhere", &body);
+        open.headers.push(("X-Another-Program".into(), "yes".into()));
+        app.mock.handle(open).await;
+        assert_eq!(app.mock.ledger().payments.last().unwrap().status, "requires_confirmation");
+
+        let resolved = resolve(&app, &charge_id(&parked), json!({"outcome": "failed", "note": "nothing there"})).await;
+
+        assert_eq!(resolved.status, 200, "{resolved:#?}");
+        assert_eq!(app.mock.ledger().payments.last().unwrap().status, "canceled");
+        let charged = app.charge("inv_1").await;
+        charged.assert(201, "", "yes", "not_needed");
+        app.check_oracles(&[parked, charged]).await;
+    }
+
+    async fn a_conflict_over_a_key_that_cannot_be_looked_up_comes_to_a_person_at_once(engine) {
+        let (mock, line) = (MockStripe::new(), Line::default());
+        let app = TestApp::with(engine).mock(&mock).provider(line.provider(&mock)).start().await;
+        app.invoice_with("inv_1", json!({"paymentMethodId": "pm_card_visa"})).await;
+        take_the_key(&app, "charge:inv_1").await;
+        line.refuse_gets(true);
+
+        let parked = app.charge("inv_1").await;
+
+        parked.assert(409, "charge_needs_review", "unknown", "later");
+        line.refuse_gets(false);
+        app.hours_later(50).await;
+        assert_eq!(app.sweep().await, Swept::default(), "nobody decides it by the clock");
+        assert_eq!(app.attempts("inv_1").await, ["needs_review"]);
+        app.check_oracles(&[parked]).await;
     }
 }

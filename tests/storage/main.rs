@@ -23,6 +23,7 @@ mod migrations;
 mod postgres_only;
 mod races;
 mod records;
+mod recovery;
 mod reservations;
 mod reviews;
 mod values;

@@ -22,7 +22,13 @@ pub use database::TestDatabase;
 pub use values::*;
 
 /// The tables that hold what was promised.
-pub const TABLES: [&str; 3] = ["invoices", "idempotency_keys", "charges"];
+pub const TABLES: [&str; 5] = [
+    "invoices",
+    "idempotency_keys",
+    "charges",
+    "charge_evidence",
+    "provider_events",
+];
 
 /// A store, and the database behind its back. The ports are called on it directly.
 pub struct Fixture {
