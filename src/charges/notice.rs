@@ -9,6 +9,7 @@ use super::model::{Charge, ChargeStatus};
 use super::recovery::Recovered;
 use super::repository::{ChargeSnapshot, Evidence, EvidenceKind, NewAttempt};
 use super::reserving::charge_fingerprint;
+use super::review::was_resolved_as_failed;
 use super::service::{ChargesService, OPERATION};
 use crate::error::Problem;
 use crate::idempotency::key::charge_key;
@@ -17,6 +18,7 @@ use crate::idempotency::reservation::{Claim, new_lease_token};
 use crate::invoices::model::InvoiceStatus;
 use crate::payments::outcome::{PaymentStatus, ProviderPayment};
 use crate::payments::provider::FrozenRequest;
+use crate::storage::StorageError;
 
 /// What a notice led to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,8 +46,9 @@ enum Response {
     Contradict(String),
 }
 
-/// Decides what a payment of this invoice asks for.
-fn response_to(payment: &ProviderPayment, snapshot: &ChargeSnapshot) -> Response {
+/// Decides what a payment of this invoice asks for. `was_judged` is true when an operator has already ended an attempt with
+/// this payment as failed (after a refund by hand, say): whatever is told of it later does not open the case again.
+fn response_to(payment: &ProviderPayment, snapshot: &ChargeSnapshot, was_judged: bool) -> Response {
     let takes_money = match payment.status {
         PaymentStatus::Succeeded | PaymentStatus::Processing | PaymentStatus::RequiresCapture => {
             true
@@ -84,7 +87,7 @@ fn response_to(payment: &ProviderPayment, snapshot: &ChargeSnapshot) -> Response
         Some((_, ChargeStatus::NeedsReview)) => Response::Nothing,
         Some((charge, ChargeStatus::Succeeded)) => {
             let is_the_same = charge.provider_payment_id.as_deref() == Some(payment.id.as_str());
-            if !takes_money || is_the_same {
+            if !takes_money || is_the_same || was_judged {
                 return Response::Nothing;
             }
             Response::Contradict(format!(
@@ -93,7 +96,9 @@ fn response_to(payment: &ProviderPayment, snapshot: &ChargeSnapshot) -> Response
                 charge.provider_payment_id.as_deref().unwrap_or("another")
             ))
         }
-        Some((_, ChargeStatus::Failed(_))) | None if !takes_money => Response::Nothing,
+        Some((_, ChargeStatus::Failed(_))) | None if !takes_money || was_judged => {
+            Response::Nothing
+        }
         Some((_, ChargeStatus::Failed(_))) | None => match snapshot.invoice.status {
             InvoiceStatus::Open => Response::Park(format!(
                 "the provider has payment {} of this invoice, over {} {}, and no running attempt accounts for it",
@@ -133,12 +138,12 @@ impl ChargesService {
             return Ok(Noticed::UnknownInvoice);
         };
         let charges = Arc::clone(&self.parts.charges);
-        let id = invoice_id.clone();
-        let read = self
-            .parts
-            .tasks
-            .run(async move { charges.charge_snapshot(&id).await });
-        let snapshot = read.await.map_err(|_| Problem::internal())??;
+        let (id, payment_id) = (invoice_id.clone(), payment.id.clone());
+        let read = self.parts.tasks.run(async move {
+            let named = charges.charges_of_payment(&payment_id).await?;
+            Ok::<_, StorageError>((charges.charge_snapshot(&id).await?, named))
+        });
+        let (snapshot, named) = read.await.map_err(|_| Problem::internal())??;
         let Some(Reading {
             value: snapshot,
             now_ms,
@@ -146,7 +151,8 @@ impl ChargesService {
         else {
             return Ok(Noticed::UnknownInvoice);
         };
-        Ok(match response_to(&payment, &snapshot) {
+        let was_judged = named.iter().any(was_resolved_as_failed);
+        Ok(match response_to(&payment, &snapshot, was_judged) {
             Response::Nothing => Noticed::Known,
             Response::LookUp => {
                 Noticed::Recovered(self.recover(invoice_id, Claim::ExpiredOrIdle).await?)

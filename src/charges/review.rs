@@ -18,6 +18,20 @@ const CONFIRM_TIME: Duration = Duration::from_secs(20);
 /// How long a caller waits before it tries again when the provider cannot be asked, in seconds.
 const PROVIDER_WAIT_SECONDS: i64 = 5;
 
+/// The failure's code of a charge that an operator has ended as failed.
+const RESOLVED_AS_FAILED: &str = "resolved_as_failed";
+
+/// True for a charge that an operator has ended as failed: the payment that it names was judged.
+pub fn was_resolved_as_failed(charge: &Charge) -> bool {
+    match &charge.status {
+        ChargeStatus::Failed(failure) => failure.code == RESOLVED_AS_FAILED,
+        ChargeStatus::Pending
+        | ChargeStatus::Processing
+        | ChargeStatus::NeedsReview
+        | ChargeStatus::Succeeded => false,
+    }
+}
+
 /// What an operator has found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OperatorVerdict {
@@ -123,7 +137,7 @@ impl ChargesService {
             None => {
                 let failure = Failure {
                     kind: FailureKind::Canceled,
-                    code: "resolved_as_failed".into(),
+                    code: RESOLVED_AS_FAILED.into(),
                     decline_code: None,
                     advice_code: None,
                     message: Some(

@@ -18,8 +18,9 @@ use crate::storage::StorageError;
 use crate::tasks::Tasks;
 use crate::webhooks::service::WebhooksService;
 
-/// How long an attempt of another provider is left alone, in milliseconds: nothing changes before the settings do.
-const FOREIGN_WAIT_MS: i64 = 600_000;
+/// How long an attempt that this process can do nothing about is left alone, in milliseconds: one of another provider, or one
+/// whose rows contradict each other. Else such attempts would be read again and again and stand before all others.
+const HELPLESS_WAIT_MS: i64 = 600_000;
 
 /// From this age on an unsettled charge is worth a warning each round, in milliseconds. A lease and a round are shorter.
 const WORRYING_AGE_MS: i64 = 3_600_000;
@@ -131,7 +132,6 @@ impl Reconciler {
             let due = self.store.due_attempts(self.settings.batch).await?;
             let is_full = i64::try_from(due.len()).is_ok_and(|count| count >= self.settings.batch);
             let moved = self.finish_all(due, sweep, &stop).await?;
-            // Where nothing moved, the same ones would be read again.
             if !is_full || !moved {
                 break;
             }
@@ -153,7 +153,8 @@ impl Reconciler {
         Ok(())
     }
 
-    /// Finishes a batch, a few at a time. True when one of them was taken over or put off.
+    /// Finishes a batch, a few at a time. What does not move is put off, so that a batch is never read twice. True when there
+    /// was one.
     async fn finish_all(
         &self,
         due: Vec<DueAttempt>,
@@ -171,40 +172,35 @@ impl Reconciler {
             })
             .buffer_unordered(self.settings.concurrency);
         while let Some((outcome, attempt)) = running.next().await {
-            let word = match outcome {
-                Ok(recovered) => {
-                    moved |= self.follow_up(recovered, &attempt).await?;
-                    recovered.as_str()
-                }
+            moved = true;
+            let (word, wait_ms) = match &outcome {
+                Ok(recovered) => (recovered.as_str(), wait_after(*recovered)),
                 Err(problem) => {
-                    log_problem(&problem, &attempt);
-                    "error"
+                    log_problem(problem, &attempt);
+                    ("error", Some(HELPLESS_WAIT_MS))
                 }
             };
             self.metrics.recovered(word);
             *sweep.attempts.entry(word).or_default() += 1;
+            if let Some(wait_ms) = wait_ms {
+                self.store.put_off(&attempt, wait_ms).await?;
+            }
         }
         Ok(moved)
     }
+}
 
-    /// What is left to do about an attempt; true when it is out of the way for now.
-    async fn follow_up(
-        &self,
-        recovered: Recovered,
-        attempt: &DueAttempt,
-    ) -> Result<bool, StorageError> {
-        match recovered {
-            Recovered::Foreign => {
-                self.store.put_off(attempt, FOREIGN_WAIT_MS).await?;
-                Ok(true)
-            }
-            Recovered::Succeeded
-            | Recovered::Failed
-            | Recovered::Processing
-            | Recovered::Unknown
-            | Recovered::NeedsReview => Ok(true),
-            Recovered::Busy { .. } | Recovered::Nothing => Ok(false),
-        }
+/// How long an attempt that did not move is put off. Where somebody else has taken it over meanwhile, its token is another
+/// one and nothing is put off.
+fn wait_after(recovered: Recovered) -> Option<i64> {
+    match recovered {
+        Recovered::Foreign | Recovered::Nothing => Some(HELPLESS_WAIT_MS),
+        Recovered::Busy { retry_after_ms } => Some(retry_after_ms.clamp(0, HELPLESS_WAIT_MS)),
+        Recovered::Succeeded
+        | Recovered::Failed
+        | Recovered::Processing
+        | Recovered::Unknown
+        | Recovered::NeedsReview => None,
     }
 }
 

@@ -194,6 +194,25 @@ on_both_stores! {
         app.check_oracles(&[told]).await;
     }
 
+    async fn attempts_that_nobody_can_read_do_not_stand_in_the_way_of_others(engine) {
+        let app = TestApp::with(engine).set("RECONCILE_BATCH", "2").start().await;
+        for id in ["broken_1", "broken_2", "broken_3"] {
+            lost(&app, id).await;
+        }
+        let told = lost(&app, "sound").await;
+        app.past_lease().await;
+        app.database.execute("UPDATE invoices SET metadata = 'no JSON' WHERE id LIKE 'broken%'").await;
+
+        let swept = app.sweep().await;
+
+        assert_eq!(swept, Swept::of(&[("error", 3), ("succeeded", 1)]));
+        assert_eq!(app.sweep().await, Swept::default(), "put off");
+        app.database.execute("UPDATE invoices SET metadata = '{}' WHERE id LIKE 'broken%'").await;
+        app.past_lease().await;
+        assert_eq!(app.sweep().await, Swept::of(&[("succeeded", 3)]), "mended");
+        app.check_oracles(&[told]).await;
+    }
+
     async fn the_service_itself_recovers_and_a_round_that_fails_is_not_the_last(engine) {
         let app = TestApp::start(engine).await;
         let told = lost(&app, "inv_1").await;

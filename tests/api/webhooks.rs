@@ -260,6 +260,29 @@ on_both_stores! {
         app.check_oracles(&[refused, replay]).await;
     }
 
+    async fn what_an_operator_has_judged_is_not_opened_again(engine) {
+        let app = TestApp::with(engine).set("STRIPE_WEBHOOK_SECRET", SECRET).start().await;
+        app.invoice("inv_1").await;
+        app.fault("inv_1", Fault::WrongAmount, 1);
+        let parked = app.charge("inv_1").await;
+        let id = parked.json()["charge"]["id"].as_str().unwrap().to_owned();
+        let payment = parked.json()["charge"]["providerPaymentId"].as_str().unwrap().to_owned();
+        let refunded = json!({"outcome": "failed", "note": "refunded by hand", "force": true});
+        assert_eq!(app.post(&format!("/v1/charges/{id}/resolve"), &refunded).await.status, 200);
+
+        // The refund's own events name the payment, which the provider still shows as succeeded.
+        assert_eq!(app.signed(&about(&payment)).await.status, 200);
+        app.events_are_over().await;
+
+        assert_eq!(app.attempts("inv_1").await, ["failed"]);
+        assert_eq!(app.events().await, ["done known payment_intent.succeeded"]);
+        let charged = app.charge("inv_1").await;
+        charged.assert(201, "", "yes", "not_needed");
+        assert_eq!(app.signed(&about(&payment)).await.status, 200);
+        app.events_are_over().await;
+        assert_eq!(app.events().await, ["done known payment_intent.succeeded"; 2]);
+    }
+
     async fn a_second_payment_of_a_paid_or_void_invoice_changes_nothing_and_is_told(engine) {
         let app = TestApp::with(engine).set("STRIPE_WEBHOOK_SECRET", SECRET).start().await;
         let ours = app.installation().await;
