@@ -2,15 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use futures_util::stream::{self, StreamExt};
-use tokio_util::sync::CancellationToken;
 
 use super::repository::{Backlog, DueAttempt, RecoveryRepository};
 use crate::charges::recovery::Recovered;
 use crate::charges::service::ChargesService;
-use crate::error::Problem;
+use crate::error::{Code, Problem};
 use crate::idempotency::repository::Reading;
 use crate::idempotency::reservation::Claim;
 use crate::metrics::Metrics;
@@ -21,6 +20,10 @@ use crate::webhooks::service::WebhooksService;
 /// How long an attempt that this process can do nothing about is left alone, in milliseconds: one of another provider, or one
 /// whose rows contradict each other. Else such attempts would be read again and again and stand before all others.
 const HELPLESS_WAIT_MS: i64 = 600_000;
+
+/// How long each part of a round (attempts, then events) begins new work. While the provider hangs a round would else never
+/// end, and nobody would hear of what is open.
+const PART_TIME: Duration = Duration::from_secs(60);
 
 /// From this age on an unsettled charge is worth a warning each round, in milliseconds. A lease and a round are shorter.
 const WORRYING_AGE_MS: i64 = 3_600_000;
@@ -121,31 +124,37 @@ impl Reconciler {
         let begun = Instant::now();
         let mut sweep = Sweep::default();
         let outcome = self.work(&mut sweep).await;
-        self.metrics.sweep(outcome.is_ok());
+        self.metrics.sweep(outcome.is_ok(), SystemTime::now());
         sweep.took = begun.elapsed();
         outcome.map(|()| sweep)
     }
 
     async fn work(&self, sweep: &mut Sweep) -> Result<(), StorageError> {
         let stop = self.tasks.stopping();
-        while !stop.is_cancelled() {
+        let is_full =
+            |count: usize| i64::try_from(count).unwrap_or(i64::MAX) >= self.settings.batch;
+        let until = Instant::now() + PART_TIME;
+        let goes_on = || !stop.is_cancelled() && Instant::now() < until;
+        while goes_on() {
             let due = self.store.due_attempts(self.settings.batch).await?;
-            let is_full = i64::try_from(due.len()).is_ok_and(|count| count >= self.settings.batch);
-            let moved = self.finish_all(due, sweep, &stop).await?;
-            if !is_full || !moved {
+            let count = due.len();
+            self.finish_all(due, sweep, &goes_on).await?;
+            if !is_full(count) {
                 break;
             }
         }
-        while !stop.is_cancelled() {
+        let until = Instant::now() + PART_TIME;
+        while !stop.is_cancelled() && Instant::now() < until {
             let (ended, due) = self.webhooks.deal_with_due(self.settings.batch).await?;
             sweep.events += ended;
-            let is_full = i64::try_from(due).is_ok_and(|count| count >= self.settings.batch);
-            if !is_full || ended == 0 {
+            if !is_full(due) || ended == 0 {
                 break;
             }
         }
-        if !stop.is_cancelled() {
-            self.webhooks.forget_old().await?;
+        if !stop.is_cancelled()
+            && let Err(error) = self.webhooks.forget_old().await
+        {
+            tracing::warn!(%error, "old events could not be forgotten");
         }
         let backlog = self.store.backlog().await?;
         self.metrics.backlog(&backlog.value, backlog.now_ms);
@@ -153,17 +162,15 @@ impl Reconciler {
         Ok(())
     }
 
-    /// Finishes a batch, a few at a time. What does not move is put off, so that a batch is never read twice. True when there
-    /// was one.
+    /// Finishes a batch, a few at a time. What does not move is put off, so that a batch is never read twice.
     async fn finish_all(
         &self,
         due: Vec<DueAttempt>,
         sweep: &mut Sweep,
-        stop: &CancellationToken,
-    ) -> Result<bool, StorageError> {
-        let mut moved = false;
-        let until_stop = due.into_iter().take_while(|_| !stop.is_cancelled());
-        let mut running = stream::iter(until_stop)
+        goes_on: &(dyn Fn() -> bool + Sync),
+    ) -> Result<(), StorageError> {
+        let as_long_as = due.into_iter().take_while(|_| goes_on());
+        let mut running = stream::iter(as_long_as)
             .map(|attempt| async move {
                 let outcome = self
                     .charges
@@ -172,12 +179,13 @@ impl Reconciler {
             })
             .buffer_unordered(self.settings.concurrency);
         while let Some((outcome, attempt)) = running.next().await {
-            moved = true;
             let (word, wait_ms) = match &outcome {
                 Ok(recovered) => (recovered.as_str(), wait_after(*recovered)),
                 Err(problem) => {
                     log_problem(problem, &attempt);
-                    ("error", Some(HELPLESS_WAIT_MS))
+                    let passes_by = problem.code() == Code::StorageUnavailable;
+                    let wait_ms = if passes_by { 0 } else { HELPLESS_WAIT_MS };
+                    ("error", Some(wait_ms))
                 }
             };
             self.metrics.recovered(word);
@@ -186,7 +194,7 @@ impl Reconciler {
                 self.store.put_off(&attempt, wait_ms).await?;
             }
         }
-        Ok(moved)
+        Ok(())
     }
 }
 
