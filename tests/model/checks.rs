@@ -48,9 +48,10 @@ pub fn explore(
         if let Some(path) = discoveries.get(rule) {
             let last = path.last_state();
             panic!(
-                "{}: not true: {rule}\n{}\n{last:?}",
+                "{}: not true: {rule}\n{}\n{last:?}\n{:?}",
                 setting.name,
-                story(path)
+                story(path),
+                checker.model().worst_ending(last)
             );
         }
     }

@@ -1,11 +1,11 @@
 //! What becomes of a state if nothing bad happens any more.
 //!
 //! Two promises are about the future: no payment stays unrecorded for ever, and no invoice stays stuck for ever. The
-//! checker's own `eventually` is not used for them: it judges finite paths by their last state, and may miss a counterexample on a
-//! cycle or behind a state that two paths share. Instead, from EVERY reachable state one continuation is run to its end: no
-//! further crash, no further fault, time passes, and the reconciler gets its rounds. It is deterministic, so its end is
-//! the end of every fair run under these conditions; and as every crash, loss and delay is a step of the model, the states it is run
-//! from are all that faults can leave behind. That its end is good is an `always` property.
+//! checker's own `eventually` is not used for them: it judges a path by its last state, and may miss a counterexample on a
+//! cycle or behind a state that two paths share. Instead, from EVERY reachable state a continuation is run to its end: no
+//! further crash and no further fault, time passes, and the reconciler gets its rounds. That it ends well is an `always`
+//! property. Every crash, loss and delay is a step of the model, so the states that it is run from are all that faults can
+//! leave behind, in whatever order they came; none of them is a trap.
 //!
 //! What is still open at that moment may turn out either way, so there are four continuations: requests on their way arrive
 //! or never do, and what is executed or ends from now on does so well or badly.
@@ -45,7 +45,7 @@ const ALL_WEATHERS: [Weather; 4] = {
 const STEPS_MAX: usize = 200;
 
 /// How such a continuation ended.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ending {
     /// Every payment that took money is recorded, or waits for a person with its attempt.
     pub is_recorded: bool,
@@ -53,7 +53,7 @@ pub struct Ending {
     pub is_free: bool,
 }
 
-const WELL: Ending = Ending {
+pub const WELL: Ending = Ending {
     is_recorded: true,
     is_free: true,
 };
@@ -120,26 +120,11 @@ impl Flow {
     }
 
     fn fair_step(&self, state: &State, weather: Weather) -> Option<State> {
-        let action = self
-            .request_step(state, weather)
+        let action = request_step(state, weather)
             .or_else(|| worker_step(state))
             .or_else(|| payment_step(state, weather))
             .or_else(|| self.reconciler_step(state));
         action.and_then(|action| self.step(state, action))
-    }
-
-    fn request_step(&self, state: &State, weather: Weather) -> Option<Action> {
-        let request = state.requests.first()?;
-        let said = if weather.payments_end_well {
-            Said::Paid
-        } else {
-            Said::Declined
-        };
-        let is_known = state.memory.iter().any(|r| r.key == request.key);
-        Some(match request.stage {
-            Stage::OnTheWay if is_known => Action::Arrives(0),
-            Stage::OnTheWay | Stage::Executing | Stage::RunsOn => Action::Executes(0, said),
-        })
     }
 
     fn reconciler_step(&self, state: &State) -> Option<Action> {
@@ -178,6 +163,20 @@ impl Flow {
                 ),
         }
     }
+}
+
+fn request_step(state: &State, weather: Weather) -> Option<Action> {
+    let request = state.requests.first()?;
+    let said = if weather.payments_end_well {
+        Said::Paid
+    } else {
+        Said::Declined
+    };
+    let is_known = state.memory.iter().any(|r| r.key == request.key);
+    Some(match request.stage {
+        Stage::OnTheWay if is_known => Action::Arrives(0),
+        Stage::OnTheWay | Stage::Executing | Stage::RunsOn => Action::Executes(0, said),
+    })
 }
 
 fn worker_step(state: &State) -> Option<Action> {

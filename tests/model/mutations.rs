@@ -1,7 +1,8 @@
-//! The model bites: with any one of the protections taken out, the checker finds how a customer is charged twice.
+//! The model bites: with any one of the protections taken out, the checker finds how a customer is charged twice. The
+//! protections are the model's; production has no switches.
 
 use crate::checks::is_broken;
-use crate::properties::ONE_PAYMENT;
+use crate::properties::{ENDS_WELL, NO_LIE, ONE_PAYMENT};
 use crate::setting::{Protections, Said, Setting};
 
 /// One caller and the reconciler are enough to do harm.
@@ -22,6 +23,7 @@ fn a_reservation_after_the_call_charges_twice() {
     };
     let setting = without("reserved after the call", &[Said::Paid], protections);
     is_broken(&setting, ONE_PAYMENT);
+    is_broken(&setting, ENDS_WELL);
 }
 
 #[test]
@@ -68,8 +70,7 @@ fn a_failure_taken_from_a_late_answer_charges_twice() {
         ..Protections::ALL
     };
     let answers = &[Said::Paid, Said::Refused];
-    is_broken(
-        &without("a late answer taken as a failure", answers, protections),
-        ONE_PAYMENT,
-    );
+    let setting = without("a late answer taken as a failure", answers, protections);
+    is_broken(&setting, ONE_PAYMENT);
+    is_broken(&setting, NO_LIE);
 }

@@ -6,6 +6,7 @@ use crate::setting::Protections;
 use crate::state::{Caller, Stage, State, View};
 
 impl State {
+    /// Visits every lease token, wherever it is kept.
     pub fn each_token(&mut self, mut visit: impl FnMut(&mut u8)) {
         let leases = self.attempts.iter_mut().map(|a| &mut a.lease);
         leases

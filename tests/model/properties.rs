@@ -2,6 +2,7 @@
 
 use stateright::Property;
 
+use crate::fair::WELL;
 use crate::flow::Flow;
 use crate::state::{
     FailKind, Finding, Heard, Memory, PaymentState, Place, Remembered, Stage, State, Status, Worker,
@@ -9,15 +10,15 @@ use crate::state::{
 
 pub const ONE_PAYMENT: &str = "an invoice has at most one successful payment";
 pub const NO_LIE: &str = "no answer lies";
-pub const RECORDED: &str = "no payment stays unrecorded for ever";
-pub const NOT_STUCK: &str = "no invoice stays stuck for ever";
+/// One property for both, since one continuation shows both.
+pub const ENDS_WELL: &str = "no payment stays unrecorded and no invoice stuck, for ever";
 
 /// Not promised, but meant: see `scenes::a_decision_that_is_stale_by_now`.
 pub const LEFT_ALONE: &str = "what waits for a person is left to a person";
 pub const KEPT: &str = "a known payment is not forgotten";
 
 /// The promises.
-pub const PROMISES: [&str; 4] = [ONE_PAYMENT, NO_LIE, RECORDED, NOT_STUCK];
+pub const PROMISES: [&str; 3] = [ONE_PAYMENT, NO_LIE, ENDS_WELL];
 
 pub const TAKEN_OVER: &str = "an attempt is taken over";
 pub const ARRIVES_LATE: &str = "a request arrives after its attempt was taken over";
@@ -45,8 +46,7 @@ fn promises() -> Vec<Property<Flow>> {
     vec![
         always(ONE_PAYMENT, |_, state| at_most_one_payment(state)),
         always(NO_LIE, |_, state| no_lie(state)),
-        always(RECORDED, |flow, state| flow.worst_ending(state).is_recorded),
-        always(NOT_STUCK, |flow, state| flow.worst_ending(state).is_free),
+        always(ENDS_WELL, |flow, state| flow.worst_ending(state) == WELL),
         always(LEFT_ALONE, |_, state| !state.told.review_touched),
         always(KEPT, |_, state| !state.told.payment_forgotten),
     ]

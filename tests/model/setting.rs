@@ -1,5 +1,7 @@
 //! What a run of the checker is about: the times, the faults that may happen, and which protections are in place.
 
+use std::str::FromStr;
+
 use chargeonce::charges::lifecycle::RetryPolicy;
 
 /// Model time is counted in minutes; production's functions get it in milliseconds.
@@ -123,25 +125,11 @@ pub struct Setting {
     pub protections: Protections,
 }
 
-/// Bounds from the environment; what is not set there stays as short as `make test` has it.
-pub struct Bounds;
-
-impl Bounds {
-    fn from_env(name: &str) -> Option<u16> {
-        let text = std::env::var(name).ok()?;
-        Some(
-            text.parse()
-                .unwrap_or_else(|_| panic!("{name} is no number: {text}")),
-        )
-    }
-
-    fn narrow(name: &str) -> Option<u8> {
-        Self::from_env(name).map(|bound| u8::try_from(bound).unwrap())
-    }
-
-    pub fn threads() -> usize {
-        Self::from_env("MODEL_THREADS").map_or(1, usize::from)
-    }
+/// A bound from the environment; what is not set there stays as short as `make test` has it.
+fn bound<T: FromStr>(name: &str) -> Option<T> {
+    let text = std::env::var(name).ok().filter(|text| !text.is_empty())?;
+    let number = text.parse().ok();
+    Some(number.unwrap_or_else(|| panic!("{name} is no number in range: {text}")))
 }
 
 impl Setting {
@@ -170,13 +158,20 @@ impl Setting {
     /// With the bounds of the environment.
     pub fn widened(self) -> Self {
         Self {
-            callers: Bounds::from_env("MODEL_CALLERS").map_or(self.callers, usize::from),
-            workers: Bounds::from_env("MODEL_WORKERS").map_or(self.workers, usize::from),
-            attempts: Bounds::narrow("MODEL_ATTEMPTS").unwrap_or(self.attempts),
-            repeats: Bounds::narrow("MODEL_REPEATS").unwrap_or(self.repeats),
-            lease: Bounds::from_env("MODEL_LEASE").unwrap_or(self.lease),
-            short_waits: Bounds::narrow("MODEL_WAITS").unwrap_or(self.short_waits),
-            threads: Bounds::threads(),
+            callers: bound("MODEL_CALLERS").unwrap_or(self.callers),
+            workers: bound("MODEL_WORKERS").unwrap_or(self.workers),
+            attempts: bound("MODEL_ATTEMPTS").unwrap_or(self.attempts),
+            repeats: bound("MODEL_REPEATS").unwrap_or(self.repeats),
+            lease: bound("MODEL_LEASE").unwrap_or(self.lease),
+            short_waits: bound("MODEL_WAITS").unwrap_or(self.short_waits),
+            ..self.threaded()
+        }
+    }
+
+    /// With as many threads as the environment says.
+    pub fn threaded(self) -> Self {
+        Self {
+            threads: bound("MODEL_THREADS").unwrap_or(self.threads),
             ..self
         }
     }

@@ -4,7 +4,8 @@ use crate::setting::{REQUEST_LIFE, RETENTION, Setting, WINDOW};
 use crate::state::{Lease, Memory, Request, Stage, State};
 
 impl State {
-    /// Lets time pass; `None` when a request is executing that would have to end before.
+    /// Lets time pass; `None` where something has to happen before: a request that executes must end, and whoever waits for
+    /// one that never arrives must learn that the connection was cut.
     pub fn wait(&mut self, minutes: u16, setting: &Setting) -> Option<()> {
         let oldest = setting.oldest();
         let pass = |lease: &mut Lease| {
@@ -16,15 +17,8 @@ impl State {
             request.age += minutes;
         }
         let is_over = |request: &Request| request.age >= REQUEST_LIFE;
-        if self
-            .requests
-            .iter()
-            .any(|r| r.stage == Stage::Executing && is_over(r))
-        {
-            return None;
-        }
-        // Whoever waits for a request that never arrives learns first that the connection was cut.
-        if self.requests.iter().any(|r| r.owner != 0 && is_over(r)) {
+        let holds_up = |r: &Request| r.stage == Stage::Executing || r.owner != 0;
+        if self.requests.iter().any(|r| is_over(r) && holds_up(r)) {
             return None;
         }
         self.requests.retain(|r| !is_over(r));
