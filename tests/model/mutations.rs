@@ -3,7 +3,7 @@
 
 use crate::checks::is_broken;
 use crate::properties::{ENDS_WELL, NO_LIE, ONE_PAYMENT};
-use crate::setting::{Protections, Said, Setting};
+use crate::setting::{Protections, RETENTION, Said, Setting};
 
 /// One caller and the reconciler are enough to do harm.
 fn without(name: &'static str, answers: &'static [Said], protections: Protections) -> Setting {
@@ -73,4 +73,15 @@ fn a_failure_taken_from_a_late_answer_charges_twice() {
     let setting = without("a late answer taken as a failure", answers, protections);
     is_broken(&setting, ONE_PAYMENT);
     is_broken(&setting, NO_LIE);
+}
+
+/// Not a protection of ours but what they rely on: the provider's network forgets a request before the provider forgets its key.
+#[test]
+fn a_request_that_outlives_the_memory_of_its_key_charges_twice() {
+    let setting = Setting {
+        look_ups_fail: true,
+        request_life: RETENTION,
+        ..without("a request of yesterday", &[Said::Paid], Protections::ALL)
+    };
+    is_broken(&setting, ONE_PAYMENT);
 }

@@ -15,7 +15,8 @@ pub const RETENTION: u16 = 24 * 60;
 
 /// ASSUMPTION: a request that has left is executed within this time, or never. No request leaves later than the end of
 /// the key's window, so that none is executed once its key is forgotten. Time limits of TCP, of proxies and of the
-/// provider's own front are minutes; this is the most that the two windows together can bear.
+/// provider's own front are minutes; this is the most that the two windows together can bear, and `mutations` shows that
+/// they could not bear more.
 pub const REQUEST_LIFE: u16 = RETENTION - WINDOW;
 
 /// The short wait, and `RESERVATION_TTL` by default: 10 m.
@@ -115,6 +116,8 @@ pub struct Setting {
     pub repeats: u8,
     /// `RESERVATION_TTL` in short waits.
     pub lease: u16,
+    /// How long after it has left a request may still be executed.
+    pub request_life: u16,
     /// Short waits in all; the bound on how finely leases, sends and windows may be interleaved.
     pub short_waits: u8,
     /// What is done about takeovers that were decided before the attempt's owner recorded something.
@@ -148,6 +151,7 @@ impl Setting {
             attempts: 1,
             repeats: 0,
             lease: 1,
+            request_life: REQUEST_LIFE,
             short_waits: 1,
             stale_takeovers: StaleTakeovers::Harmless,
             threads: 1,

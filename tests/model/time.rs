@@ -1,6 +1,6 @@
 //! Time passes: leases run out, requests die on their way, the provider forgets keys.
 
-use crate::setting::{REQUEST_LIFE, RETENTION, Setting, WINDOW};
+use crate::setting::{RETENTION, Setting, WINDOW};
 use crate::state::{Lease, Memory, Request, Stage, State};
 
 impl State {
@@ -16,7 +16,7 @@ impl State {
         for request in &mut self.requests {
             request.age += minutes;
         }
-        let is_over = |request: &Request| request.age >= REQUEST_LIFE;
+        let is_over = |request: &Request| request.age >= setting.request_life;
         let holds_up = |r: &Request| r.stage == Stage::Executing || r.owner != 0;
         if self.requests.iter().any(|r| is_over(r) && holds_up(r)) {
             return None;
