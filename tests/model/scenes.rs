@@ -112,9 +112,9 @@ fn requests_that_meet_under_one_key() {
     holds(&setting.widened(), &[IN_USE, ARRIVES_LATE, PRUNED]);
 }
 
-/// Whoever decides on a takeover may find the attempt with the same token, its lease over all the same, and yet with a record that
-/// its slow owner has made meanwhile. No promise is broken by that, but a charge that was parked is worked on again, and a
-/// payment that was known is overwritten with nothing. A guard that also compares what was read prevents both.
+/// Whoever decides on a takeover may find the attempt with the same token and its lease still over, and yet with a record
+/// that its slow owner has made meanwhile. No promise is broken by that, but a charge that was parked is worked on again,
+/// and a payment that was known is overwritten with nothing. A guard that also compares what was read prevents both.
 #[test]
 fn a_decision_that_is_stale_by_now() {
     let setting = Setting {
