@@ -397,6 +397,16 @@ fn adoptable(payment: &ProviderPayment, charge: &Charge, installation_id: &str) 
     mismatch(payment, charge, installation_id)
 }
 
+/// What is not known at the start of a takeover, and how the next one would find out. A look-up that was only brought
+/// forward by a notice takes nobody's right to send again.
+pub fn earlier_send(recovery: Recovery) -> Unknown {
+    let reason = "the outcome of an earlier send is not known";
+    match recovery {
+        Recovery::Resend => Unknown::resend(reason),
+        Recovery::LookUp => Unknown::look_up(reason),
+    }
+}
+
 /// How the next owner of an attempt without a verdict is to finish it.
 pub fn recovery_of(unknown: &Unknown) -> Recovery {
     match unknown.next {

@@ -13,7 +13,7 @@ use super::model::{Charge, ChargeStatus};
 use super::repository::{ChargeRepository, EvidenceKind};
 use super::settlement::{
     FirstMove, LookUpContext, Plan, Verdict, after_cancel, after_look_up, after_send,
-    all_sends_are_old, first_move, settles_before_sending,
+    all_sends_are_old, earlier_send, first_move, settles_before_sending,
 };
 use crate::idempotency::decision::is_older_than;
 use crate::idempotency::reservation::{HeldLease, Recovery, Reservation, StoredResponse};
@@ -239,16 +239,6 @@ impl Worker {
                 ..Unknown::look_up(format!("the cancel failed: {error}"))
             }),
         }
-    }
-}
-
-/// What is not known at the start of a takeover, and how the next one would find out. A look-up that was only brought
-/// forward by a notice takes nobody's right to send again.
-fn earlier_send(recovery: Recovery) -> Unknown {
-    let reason = "the outcome of an earlier send is not known";
-    match recovery {
-        Recovery::Resend => Unknown::resend(reason),
-        Recovery::LookUp => Unknown::look_up(reason),
     }
 }
 
