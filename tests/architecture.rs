@@ -97,6 +97,8 @@ fn decisions_are_pure() {
         "src/charges/lifecycle.rs",
         "src/charges/settlement.rs",
         "src/charges/answer.rs",
+        "src/audit/compare.rs",
+        "src/audit/judge.rs",
         "src/payments/outcome.rs",
         "src/payments/declines.rs",
         "src/payments/stripe/decision.rs",

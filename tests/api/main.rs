@@ -15,6 +15,7 @@
 mod support;
 
 mod attempts;
+mod audit;
 mod charges;
 mod charges_api;
 mod faults;

@@ -82,8 +82,13 @@ impl TestAppBuilder {
             .clone()
             .unwrap_or_else(|| provider(self.engine, &mock, &settings, self.api));
         let app = App::build_with(&settings, provider).await.unwrap();
-        let server =
-            BoundServer::bind(app, settings.host, settings.port, settings.shutdown_grace).unwrap();
+        let server = BoundServer::bind(
+            app.clone(),
+            settings.host,
+            settings.port,
+            settings.shutdown_grace,
+        )
+        .unwrap();
         let url = format!("http://{}", server.address());
         let (stop, stopped) = oneshot::channel::<()>();
         let running = tokio::spawn(server.run_until(async move {
@@ -91,6 +96,7 @@ impl TestAppBuilder {
         }));
         TestApp {
             url,
+            app,
             mock,
             database,
             client: reqwest_client(),
@@ -158,6 +164,8 @@ fn provider(
 /// A running service.
 pub struct TestApp {
     pub url: String,
+    /// Its parts, for what has no path of its own.
+    pub app: App,
     pub mock: MockStripe,
     pub database: Arc<TestDatabase>,
     pub client: reqwest::Client,
