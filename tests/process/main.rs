@@ -15,6 +15,7 @@
 #[macro_use]
 mod support;
 
+mod audit;
 mod chaos;
 mod crash;
 mod files;
