@@ -8,6 +8,7 @@
 mod audit_command;
 mod mock_command;
 mod reconcile_command;
+mod review_command;
 
 use std::process::ExitCode;
 
@@ -20,6 +21,7 @@ use clap::{Parser, Subcommand};
 use audit_command::AuditCommand;
 use mock_command::MockCommand;
 use reconcile_command::ReconcileCommand;
+use review_command::ReviewCommand;
 
 /// A billing backend that charges an invoice exactly once. Configured by environment variables; see .env.example.
 #[derive(Parser)]
@@ -37,6 +39,7 @@ enum Command {
     Migrate,
     Reconcile(ReconcileCommand),
     Audit(AuditCommand),
+    Review(ReviewCommand),
     MockStripe(MockCommand),
 }
 
@@ -63,6 +66,7 @@ fn main() -> ExitCode {
         Command::Migrate => runtime.block_on(migrate()),
         Command::Reconcile(command) => runtime.block_on(command.run()),
         Command::Audit(command) => return runtime.block_on(command.run()),
+        Command::Review(command) => return runtime.block_on(command.run()),
         Command::MockStripe(command) => runtime.block_on(command.run()),
     };
     match outcome {

@@ -22,6 +22,7 @@ mod files;
 mod hangup;
 mod postgres;
 mod replicas;
+mod review;
 mod shutdown;
 mod sqlite;
 mod startup;
