@@ -11,6 +11,7 @@ use super::report::Report;
 use super::repository::{AuditPart, AuditRepository, Place};
 use crate::charges::model::ChargeStatus;
 use crate::charges::repository::ChargeRepository;
+use crate::http::text::is_invoice_id;
 use crate::idempotency::repository::Reading;
 use crate::idempotency::reservation::millis;
 use crate::payments::outcome::ProviderPayment;
@@ -18,7 +19,7 @@ use crate::payments::provider::{LookupError, PaymentPage, PaymentProvider};
 use crate::storage::StorageError;
 
 /// Charges of a page of ours.
-const PAGE: i64 = 500;
+const PAGE: i64 = 200;
 
 /// How much further back than the period our charges are read, in milliseconds: the provider's pages reach a day further
 /// back, and a payment may be made a day after its charge.
@@ -241,9 +242,12 @@ impl AuditService {
     }
 
     async fn booked(&self, suspect: &Suspect) -> Result<Reading<BookedInvoice>, StorageError> {
+        // What a payment names as its invoice may be any text; ours are of a kind.
         match &suspect.invoice_id {
-            Some(invoice_id) => self.books.audit_invoice(invoice_id).await,
-            None => Ok(Reading {
+            Some(invoice_id) if is_invoice_id(invoice_id) => {
+                self.books.audit_invoice(invoice_id).await
+            }
+            Some(_) | None => Ok(Reading {
                 value: BookedInvoice {
                     status: None,
                     charges: Vec::new(),
@@ -264,9 +268,12 @@ impl AuditService {
         let mut payments: Vec<ProviderPayment> = Vec::new();
         let mut claims = Vec::new();
         for id in ids {
-            let shown =
-                self.patiently(async |deadline| self.provider.retrieve(&id, deadline).await);
-            payments.extend(shown.await?);
+            // An id that could be no payment's, recorded by an operator's force, is known to no provider.
+            if is_askable(&id) {
+                let shown =
+                    self.patiently(async |deadline| self.provider.retrieve(&id, deadline).await);
+                payments.extend(shown.await?);
+            }
             let charges = self.charges.charges_of_payment(&id).await?;
             // Whatever provider's name a charge has: the payment's id is the same one.
             let paid = charges
@@ -302,4 +309,12 @@ impl AuditService {
         }
         ask(Instant::now() + ASK_TIME).await
     }
+}
+
+/// True for an id that the provider can be asked about.
+fn is_askable(payment_id: &str) -> bool {
+    !payment_id.is_empty()
+        && payment_id
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
 }

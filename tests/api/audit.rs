@@ -128,11 +128,12 @@ on_both_stores! {
         pay(&app, "hand-1", 1250, &[mark, ("invoice_id", "inv_unpaid")]).await;
         pay(&app, "hand-2", 1250, &[mark, ("invoice_id", "inv_void")]).await;
         pay(&app, "hand-3", 99, &[mark]).await;
+        pay(&app, "hand-4", 98, &[mark, ("invoice_id", "no: invoice of ours")]).await;
 
         let report = audit(&app).await;
         let right = [
             "paid_there_not_here -", "paid_there_not_here inv_forgotten",
-            "paid_there_not_here inv_unpaid", "paid_there_not_here inv_void",
+            "paid_there_not_here inv_unpaid", "paid_there_not_here inv_void", "paid_there_not_here no: invoice of ours",
         ];
         assert_eq!(kinds(&report), right, "{report:#?}");
         let forgotten = &report.findings[1];
@@ -149,7 +150,7 @@ on_both_stores! {
         app.invoice_with("inv_declined", json!({"paymentMethodId": "pm_card_visa_chargeDeclined"})).await;
         let open = app.charge("inv_declined").await.json()["charge"]["providerPaymentId"].as_str().unwrap().to_owned();
         let shared = app.database.words("SELECT provider_payment_id AS value FROM charges WHERE invoice_id = 'inv_ok'").await.remove(0);
-        for (invoice_id, payment_id) in [("inv_gone", "pi_none"), ("inv_unpaid", open.as_str()), ("inv_shared", shared.as_str())] {
+        for (invoice_id, payment_id) in [("inv_gone", "seen.by.ann"), ("inv_unpaid", open.as_str()), ("inv_shared", shared.as_str())] {
             let sql = format!("UPDATE charges SET provider_payment_id = '{payment_id}' WHERE invoice_id = '{invoice_id}'");
             assert_eq!(app.database.execute(&sql).await, 1);
         }
@@ -263,8 +264,13 @@ on_both_stores! {
         let (app, provider) = seen(engine).await;
         paid(&app, "inv_1").await;
         paid(&app, "inv_2").await;
-        // To our clock the charges are older than what is compared; the provider's pages still have the payments.
-        app.age(MONTH + 5 * 24 * 60 * MINUTE).await;
+        // To our clock the charges are older than what is compared; the provider's pages still have the payments. Those of
+        // the day before are read along, and cost nothing.
+        app.age(MONTH + 6 * 60 * MINUTE).await;
+        let report = clean(&app).await;
+        assert_eq!((report.counts.charges, report.counts.payments), (0, 2));
+        assert_eq!(provider.retrieved.load(Ordering::SeqCst), 0);
+        app.age(5 * 24 * 60 * MINUTE).await;
 
         let report = clean(&app).await;
         assert_eq!((report.counts.charges, report.counts.payments), (0, 2));
