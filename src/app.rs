@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use actix_web::web::{self, Data, PayloadConfig, ServiceConfig};
 
+use crate::audit::service::{AuditConfig, AuditService};
 use crate::charges::service::{ChargesConfig, ChargesService};
 use crate::config::{ProviderSettings, Settings};
 use crate::health::controller::Health;
@@ -26,6 +27,9 @@ use crate::tasks::Tasks;
 use crate::webhooks::service::{WebhooksConfig, WebhooksService};
 use crate::{charges, health, invoices, metrics, router, webhooks};
 
+/// How long the audit waits before it asks the provider a second time.
+const AUDIT_RETRY_WAIT: Duration = Duration::from_secs(1);
+
 /// The application: every part, ready to be served.
 #[derive(Clone)]
 pub struct App {
@@ -37,6 +41,8 @@ pub struct App {
     pub reconciler: Reconciler,
     /// Webhooks.
     pub webhooks: WebhooksService,
+    /// The comparison of our books with the provider's.
+    pub audit: AuditService,
     metrics: Metrics,
     /// Work that outlives its callers; to be drained at the end.
     pub tasks: Tasks,
@@ -72,6 +78,16 @@ impl App {
         let store = storage::connect(&settings.store).await?;
         let installation_id = store.installation_id().await?;
         let tasks = Tasks::new();
+        let audit = AuditService::new(
+            store.clone(),
+            store.clone(),
+            Arc::clone(&provider),
+            AuditConfig {
+                installation_id: installation_id.clone(),
+                key_window: settings.provider_key_window,
+                retry_wait: AUDIT_RETRY_WAIT.min(settings.provider_timeout),
+            },
+        );
         let config = ChargesConfig {
             policy: settings.retry_policy(),
             reservation_ttl: settings.reservation_ttl,
@@ -111,6 +127,7 @@ impl App {
             invoices,
             reconciler,
             webhooks,
+            audit,
             metrics,
             tasks,
             header_time: settings.request_header_time,

@@ -4,6 +4,7 @@
 //! [`charges::lifecycle`], [`payments::outcome`], [`charges::settlement`], [`charges::service`]. `ARCHITECTURE.md` has the map
 //! and the walks.
 pub mod app;
+pub mod audit;
 pub mod charges;
 pub mod config;
 pub mod error;

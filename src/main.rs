@@ -5,8 +5,10 @@
     reason = "the command line talks to people"
 )]
 
+mod audit_command;
 mod mock_command;
 mod reconcile_command;
+mod review_command;
 
 use std::process::ExitCode;
 
@@ -16,8 +18,10 @@ use chargeonce::server::BoundServer;
 use chargeonce::{storage, telemetry};
 use clap::{Parser, Subcommand};
 
+use audit_command::AuditCommand;
 use mock_command::MockCommand;
 use reconcile_command::ReconcileCommand;
+use review_command::ReviewCommand;
 
 /// A billing backend that charges an invoice exactly once. Configured by environment variables; see .env.example.
 #[derive(Parser)]
@@ -34,6 +38,8 @@ enum Command {
     /// Bring the database's schema up to date and stop.
     Migrate,
     Reconcile(ReconcileCommand),
+    Audit(AuditCommand),
+    Review(ReviewCommand),
     MockStripe(MockCommand),
 }
 
@@ -52,14 +58,16 @@ fn main() -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => {
             eprintln!("chargeonce cannot start: {error}");
-            return ExitCode::FAILURE;
+            return ExitCode::from(2);
         }
     };
     let outcome = match Cli::parse().command.unwrap_or(Command::Serve) {
         Command::Serve => runtime.block_on(serve()),
         Command::Migrate => runtime.block_on(migrate()),
         Command::Reconcile(command) => runtime.block_on(command.run()),
-        Command::MockStripe(command) => runtime.block_on(mock_stripe(command)),
+        Command::Audit(command) => return runtime.block_on(command.run()),
+        Command::Review(command) => return runtime.block_on(command.run()),
+        Command::MockStripe(command) => runtime.block_on(command.run()),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -106,9 +114,4 @@ async fn migrate() -> Outcome {
     storage::connect(&settings.store).await?;
     println!("The schema of {} is up to date.", settings.store.describe());
     Ok(())
-}
-
-async fn mock_stripe(command: MockCommand) -> Outcome {
-    telemetry::start(chargeonce::config::LogFormat::Pretty);
-    command.run().await
 }

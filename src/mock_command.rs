@@ -4,9 +4,11 @@ use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 
+use chargeonce::config::LogFormat;
 use chargeonce::payments::mock::{
     self, HttpSender, MockStripe, Reach, RetryPolicy, WebhookEndpoint,
 };
+use chargeonce::telemetry;
 use clap::Args;
 
 use crate::Outcome;
@@ -65,6 +67,7 @@ pub struct MockCommand {
 impl MockCommand {
     /// Serves until a signal ends it.
     pub async fn run(self) -> Outcome {
+        telemetry::start(LogFormat::Pretty);
         if !self.host.is_loopback() && !self.allow_remote {
             let message =
                 "{} is not loopback, and the mock takes any key; add --allow-remote if you mean it";

@@ -13,7 +13,7 @@ use super::dto::{
 };
 use super::model::{Charge, ChargeStatus};
 use super::repository::ChargeFilter;
-use super::review::OperatorVerdict;
+use super::review::{NOTE_LENGTH_MAX, OperatorVerdict};
 use super::service::{ChargeAnswer, ChargesService};
 use super::waiting::Wait;
 use crate::error::{Code, Problem};
@@ -21,9 +21,6 @@ use crate::http::json::Json;
 use crate::http::query::{Query, bad_cursor, decode_cursor, encode_cursor, invalid, page_limit};
 use crate::http::{headers, respond, text};
 use crate::router::resource;
-
-/// The longest note of an operator, in characters.
-const NOTE_LENGTH_MAX: usize = 1_000;
 
 /// Mounts the routes.
 pub fn configure(routes: &mut ServiceConfig) {

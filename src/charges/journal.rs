@@ -4,7 +4,7 @@
 
 use super::repository::{AttemptRecord, Evidence, EvidenceKind};
 use crate::idempotency::reservation::Recovery;
-use crate::payments::outcome::{Outcome, PaymentStatus, ProviderPayment};
+use crate::payments::outcome::{Outcome, ProviderPayment};
 
 /// The lines of one turn.
 #[derive(Debug, Default)]
@@ -86,20 +86,11 @@ pub fn found(payments: &[ProviderPayment]) -> String {
 }
 
 fn found_one(payment: &ProviderPayment) -> String {
-    let status = match &payment.status {
-        PaymentStatus::Succeeded => "succeeded",
-        PaymentStatus::Refunded => "refunded",
-        PaymentStatus::Processing => "processing",
-        PaymentStatus::RequiresAction => "requires_action",
-        PaymentStatus::RequiresConfirmation => "requires_confirmation",
-        PaymentStatus::RequiresPaymentMethod => "requires_payment_method",
-        PaymentStatus::RequiresCapture => "requires_capture",
-        PaymentStatus::Canceled => "canceled",
-        PaymentStatus::Failed => "failed",
-        PaymentStatus::Other(status) => status,
-    };
     format!(
-        "{} {status}, {} {}",
-        payment.id, payment.amount_minor, payment.currency
+        "{} {}, {} {}",
+        payment.id,
+        payment.status.as_str(),
+        payment.amount_minor,
+        payment.currency
     )
 }

@@ -20,6 +20,9 @@ const CONFIRM_TIME: Duration = Duration::from_secs(20);
 /// How long a caller waits before it tries again when the provider cannot be asked, in seconds.
 const PROVIDER_WAIT_SECONDS: i64 = 5;
 
+/// The longest note of an operator, in characters.
+pub const NOTE_LENGTH_MAX: usize = 1_000;
+
 /// What an operator has found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OperatorVerdict {
@@ -52,6 +55,30 @@ impl ChargesService {
             .run(async move { service.resolve_in_task(&id, &verdict).await })
             .await;
         resolved.map_err(|_| Problem::internal())?
+    }
+
+    /// All payments of a charge's invoice as the provider shows them now, newest first.
+    ///
+    /// # Errors
+    /// When there is no such charge, or the store or the provider cannot be asked.
+    pub async fn payments_of(&self, id: String) -> Result<Vec<ProviderPayment>, Problem> {
+        let service = self.clone();
+        let asked = self
+            .parts
+            .tasks
+            .run(async move {
+                let charges = &service.parts.charges;
+                let charge = charges.find_charge(&id).await?;
+                let charge = charge.ok_or_else(answer::charge_not_found)?;
+                let snapshot = charges.charge_snapshot(&charge.invoice_id).await?;
+                let snapshot = snapshot.ok_or_else(answer::charge_not_found)?;
+                let since_ms = snapshot.value.invoice.created_at_ms;
+                let named = charge.provider_payment_id.clone().unwrap_or_default();
+                let found = service.payments_since(&charge, &named, since_ms).await;
+                found.map_err(|refusal| refusal.problem)
+            })
+            .await;
+        asked.map_err(|_| Problem::internal())?
     }
 
     async fn resolve_in_task(
@@ -177,7 +204,7 @@ impl ChargesService {
                 other.id
             )));
         }
-        let payments = self.payments_of(charge, payment_id, since_ms).await?;
+        let payments = self.payments_since(charge, payment_id, since_ms).await?;
         let Some(payment) = payments.iter().find(|payment| payment.id == payment_id) else {
             return Err(contradicted(format!(
                 "The provider knows no payment {payment_id}."
@@ -211,7 +238,7 @@ impl ChargesService {
         let named = charge.provider_payment_id.clone().unwrap_or_default();
         let mut contradictions = Vec::new();
         let mut canceled = 0;
-        for payment in self.payments_of(charge, &named, since_ms).await? {
+        for payment in self.payments_since(charge, &named, since_ms).await? {
             match payment.status {
                 PaymentStatus::RequiresAction
                 | PaymentStatus::RequiresConfirmation
@@ -244,7 +271,7 @@ impl ChargesService {
     }
 
     /// All payments of the charge's invoice, which are not older than the invoice, and the one that is named.
-    async fn payments_of(
+    async fn payments_since(
         &self,
         charge: &Charge,
         named: &str,

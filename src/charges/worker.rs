@@ -12,9 +12,9 @@ use super::lifecycle::RetryPolicy;
 use super::model::{Charge, ChargeStatus};
 use super::repository::{ChargeRepository, EvidenceKind};
 use super::settlement::{
-    FirstMove, LookUpContext, Plan, Verdict, after_cancel, after_look_up, after_send,
-    all_sends_are_old, earlier_send, first_move, settles_before_sending,
+    LookUpContext, Plan, Verdict, after_cancel, after_look_up, after_send, all_sends_are_old,
 };
+use super::takeover::{FirstMove, earlier_send, first_move, settles_before_sending};
 use crate::idempotency::decision::is_older_than;
 use crate::idempotency::reservation::{HeldLease, Recovery, Reservation, StoredResponse};
 use crate::payments::outcome::{NextStep, NotExecuted, NotExecutedReason, Outcome, Unknown};

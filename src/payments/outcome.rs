@@ -69,6 +69,24 @@ pub enum PaymentStatus {
     Other(String),
 }
 
+impl PaymentStatus {
+    /// A word for people and for the history of an attempt.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Succeeded => "succeeded",
+            Self::Refunded => "refunded",
+            Self::Processing => "processing",
+            Self::RequiresAction => "requires_action",
+            Self::RequiresConfirmation => "requires_confirmation",
+            Self::RequiresPaymentMethod => "requires_payment_method",
+            Self::RequiresCapture => "requires_capture",
+            Self::Canceled => "canceled",
+            Self::Failed => "failed",
+            Self::Other(status) => status,
+        }
+    }
+}
+
 /// A definitive failure of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {

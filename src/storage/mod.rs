@@ -10,6 +10,7 @@
 
 use std::sync::Arc;
 
+use crate::audit::repository::AuditRepository;
 use crate::charges::repository::ChargeRepository;
 use crate::idempotency::repository::IdempotencyRepository;
 use crate::invoices::repository::InvoiceRepository;
@@ -48,6 +49,7 @@ pub trait Store:
     + IdempotencyRepository
     + RecoveryRepository
     + EventRepository
+    + AuditRepository
     + StoreInfo
 {
 }
@@ -57,6 +59,7 @@ impl<T> Store for T where
         + IdempotencyRepository
         + RecoveryRepository
         + EventRepository
+        + AuditRepository
         + StoreInfo
 {
 }

@@ -8,6 +8,7 @@ use uuid::Uuid;
 
 use super::StorageError;
 use super::schema::{charge_evidence, charges, idempotency_keys, invoices};
+use crate::audit::model::{BookedCharge, Standing};
 use crate::charges::model::{Charge, ChargeStatus, failure_kind_word, parse_failure_kind};
 use crate::charges::repository::{Evidence, EvidenceKind};
 use crate::idempotency::reservation::{Recovery, Reservation, ReservationState, StoredResponse};
@@ -322,5 +323,57 @@ impl<'a> From<&'a Failure> for FailureColumns<'a> {
             advice_code: failure.advice_code.as_deref(),
             failure_message: failure.message.as_deref(),
         }
+    }
+}
+
+/// A charge as the audit reads it: without what was asked and answered, so that a page stays small.
+#[derive(Debug, Clone, Queryable, Selectable)]
+#[diesel(table_name = charges)]
+pub struct AuditChargeRow {
+    pub id: String,
+    pub invoice_id: String,
+    pub idempotency_key: String,
+    pub status: String,
+    pub amount_cents: i64,
+    pub currency: String,
+    pub provider: String,
+    pub provider_payment_id: Option<String>,
+    pub evidence: Option<String>,
+    pub created_at_ms: i64,
+}
+
+/// Its reservation, likewise.
+#[derive(Debug, Clone, Queryable, Selectable)]
+#[diesel(table_name = idempotency_keys)]
+pub struct AuditKeyRow {
+    pub lease_expires_at_ms: i64,
+    pub recover_after_ms: i64,
+    pub first_sent_at_ms: i64,
+    pub idle: bool,
+}
+
+impl TryFrom<(AuditChargeRow, AuditKeyRow)> for BookedCharge {
+    type Error = StorageError;
+
+    fn try_from((charge, key): (AuditChargeRow, AuditKeyRow)) -> Result<Self, StorageError> {
+        let standing = Standing::ALL
+            .into_iter()
+            .find(|standing| standing.as_str() == charge.status);
+        Ok(Self {
+            standing: standing.ok_or_else(|| corrupt("charges", &charge.id, "status"))?,
+            id: charge.id,
+            invoice_id: charge.invoice_id,
+            idempotency_key: charge.idempotency_key,
+            amount_minor: charge.amount_cents,
+            currency: charge.currency,
+            provider: charge.provider,
+            payment_id: charge.provider_payment_id,
+            evidence: charge.evidence,
+            created_at_ms: charge.created_at_ms,
+            lease_expires_at_ms: key.lease_expires_at_ms,
+            recover_after_ms: key.recover_after_ms,
+            first_sent_at_ms: key.first_sent_at_ms,
+            idle: key.idle,
+        })
     }
 }

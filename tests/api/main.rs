@@ -15,6 +15,7 @@
 mod support;
 
 mod attempts;
+mod audit;
 mod charges;
 mod charges_api;
 mod faults;
@@ -31,5 +32,6 @@ mod review;
 mod takeover;
 mod unknown;
 mod waiting;
+mod webhook_deliveries;
 mod webhooks;
 mod window;

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use chargeonce::charges::settlement::{
-    FirstMove, LookUpContext, Plan, after_cancel, after_look_up, after_send, all_sends_are_old,
-    earlier_send, first_move, settles_before_sending,
+    LookUpContext, Plan, after_cancel, after_look_up, after_send, all_sends_are_old,
 };
+use chargeonce::charges::takeover::{FirstMove, earlier_send, first_move, settles_before_sending};
 use chargeonce::idempotency::reservation::{HeldLease, Moment};
 use chargeonce::payments::outcome::{Outcome, after_unknown};
 

@@ -15,12 +15,14 @@
 #[macro_use]
 mod support;
 
+mod audit;
 mod chaos;
 mod crash;
 mod files;
 mod hangup;
 mod postgres;
 mod replicas;
+mod review;
 mod shutdown;
 mod sqlite;
 mod startup;

@@ -14,6 +14,7 @@
 mod support;
 
 mod attempts;
+mod audit;
 mod failures;
 mod guards;
 mod invoices;

@@ -319,7 +319,7 @@ on_both_stores! {
         store.record(&begun, &later).await;
         store.age(PAST_LEASE).await;
         let expired = reserved(&store, &begun.charge.idempotency_key).await;
-        assert_eq!(expired.unanswered_since_ms, Some(7));
+        assert!(expired.unanswered_since_ms.is_some());
         store.take_over(&expired, "second", LEASE_MS, Recovery::LookUp, Claim::Expired).await.unwrap().unwrap();
         assert_eq!(due(&store, 10).await, Vec::<String>::new());
 

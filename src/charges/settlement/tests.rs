@@ -1,5 +1,6 @@
 use super::*;
 use crate::charges::fixtures::{INSTALLATION, charge, failure, payment, reservation};
+use crate::charges::takeover::{FirstMove, first_move, settles_before_sending};
 use crate::idempotency::reservation::ReservationState;
 use crate::payments::outcome::NotExecutedReason;
 
@@ -252,7 +253,7 @@ fn the_age_of_an_attempt_is_that_of_its_last_send() {
 fn a_late_takeover_looks_before_it_sends() {
     use FirstMove::{LookThenSend, LookUp, Send};
     use Recovery::{LookUp as Ask, Resend};
-    const LATE: i64 = LOOK_FIRST_AFTER_MS;
+    const LATE: i64 = 3_600_000;
     let table = [
         ("a first owner", 0, Resend, 0, Send),
         ("a first owner that was slow", 0, Resend, LATE, Send),

@@ -33,6 +33,7 @@ macro_rules! unit {
     }};
 }
 
+mod audit;
 mod charges;
 mod events;
 mod evidence;

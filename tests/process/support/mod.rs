@@ -24,7 +24,7 @@ pub use app::TestApp;
 pub use chargeonce::storage::Engine;
 pub use database::TestDatabase;
 pub use postgres_server::PostgresServer;
-pub use process::{Process, real_time, signal};
+pub use process::{Process, Ran, real_time, signal};
 pub use provider::Provider;
 pub use reply::Reply;
 pub use service::{HeldPoint, Service, answer_on, reset};

@@ -24,6 +24,15 @@ pub struct Process {
     _folder: tempfile::TempDir,
 }
 
+/// A process that has ended.
+#[derive(Debug)]
+pub struct Ran {
+    /// `None` after a signal.
+    pub code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
 impl Process {
     /// Starts it.
     pub fn start(arguments: &[&str], variables: &[(String, String)], limits: Limits) -> Self {
@@ -118,6 +127,21 @@ impl Process {
             self.child.try_wait().unwrap()
         })
         .await
+    }
+
+    /// Waits for its end, and for the end of what it writes.
+    pub async fn ran(mut self) -> Ran {
+        let status = self.ended().await;
+        eventually("the end of its output", async || {
+            let is_read = |text: &Arc<Mutex<String>>| Arc::strong_count(text) == 1;
+            (is_read(&self.stdout) && is_read(&self.stderr)).then_some(())
+        })
+        .await;
+        Ran {
+            code: status.code(),
+            stdout: self.stdout(),
+            stderr: self.stderr(),
+        }
     }
 
     /// Closes its standard input and waits for its end.

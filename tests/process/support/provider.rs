@@ -102,17 +102,25 @@ impl Provider {
 
     /// Makes a payment that nobody has confirmed, as a half finished send of an earlier time would have left it.
     pub fn unfinished_payment(&self, invoice_id: &str, installation_id: &str) {
+        self.payment(invoice_id, installation_id, "unfinished", "");
+    }
+
+    /// Makes a payment that takes the money, as somebody at the dashboard would.
+    pub fn payment_by_hand(&self, invoice_id: &str, installation_id: &str) {
+        let confirm = "&confirm=true&payment_method_types[]=card";
+        self.payment(invoice_id, installation_id, "by-hand", confirm);
+    }
+
+    fn payment(&self, invoice_id: &str, installation_id: &str, key: &str, more: &str) {
         let body = format!(
             "amount=1250&currency=usd&customer=cus_1&payment_method=pm_card_visa&metadata[invoice_id]={invoice_id}\
-             &metadata[installation_id]={installation_id}&metadata[charge_key]=charge:{invoice_id}"
+             &metadata[installation_id]={installation_id}&metadata[charge_key]=charge:{invoice_id}{more}"
         );
-        self.exchange(
-            "POST",
-            "/v1/payment_intents",
-            &body,
-            "Authorization: Bearer sk_test_123\r\nIdempotency-Key: unfinished\r\n\
-             Content-Type: application/x-www-form-urlencoded\r\n",
+        let headers = format!(
+            "Authorization: Bearer sk_test_123\r\nIdempotency-Key: {key}\r\n\
+             Content-Type: application/x-www-form-urlencoded\r\n"
         );
+        self.exchange("POST", "/v1/payment_intents", &body, &headers);
     }
 
     fn call(&self, method: &str, path: &str, body: &str) -> Value {

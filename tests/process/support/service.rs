@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::process::{Limits, Process};
+use super::process::{Limits, Process, Ran};
 use super::{Reply, eventually};
 
 /// A service to be started.
@@ -69,9 +69,24 @@ impl ServiceBuilder {
         self
     }
 
+    /// All that is set.
+    pub fn variables(self) -> Vec<(String, String)> {
+        self.variables
+    }
+
     /// Starts the process and leaves it alone.
     pub fn spawn(self) -> Process {
-        Process::start(&["serve"], &self.variables, self.limits)
+        self.command(&["serve"])
+    }
+
+    /// Starts another command with the same settings.
+    pub fn command(self, arguments: &[&str]) -> Process {
+        Process::start(arguments, &self.variables, self.limits)
+    }
+
+    /// Runs another command with the same settings to its end.
+    pub async fn run(self, arguments: &[&str]) -> Ran {
+        self.command(arguments).ran().await
     }
 
     /// Starts it and waits until it listens.

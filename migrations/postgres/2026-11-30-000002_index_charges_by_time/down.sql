@@ -1,0 +1,1 @@
+DROP INDEX charges_by_time;
