@@ -8,9 +8,10 @@ use futures_util::stream::{self, StreamExt};
 use tokio_util::sync::CancellationToken;
 
 use super::repository::{Backlog, DueAttempt, RecoveryRepository};
+use crate::charges::crash::{self, Step};
 use crate::charges::recovery::Recovered;
 use crate::charges::service::ChargesService;
-use crate::error::Problem;
+use crate::error::{Code, Problem};
 use crate::idempotency::repository::Reading;
 use crate::idempotency::reservation::Claim;
 use crate::metrics::Metrics;
@@ -21,6 +22,10 @@ use crate::webhooks::service::WebhooksService;
 /// How long an attempt that this process can do nothing about is left alone, in milliseconds: one of another provider, or one
 /// whose rows contradict each other. Else such attempts would be read again and again and stand before all others.
 const HELPLESS_WAIT_MS: i64 = 600_000;
+
+/// How long an attempt is left alone that could not be finished because the store was away, in milliseconds: long enough that
+/// one round does not read it again and again, and nothing beside a lease.
+const STORE_WAIT_MS: i64 = 1_000;
 
 /// From this age on an unsettled charge is worth a warning each round, in milliseconds. A lease and a round are shorter.
 const WORRYING_AGE_MS: i64 = 3_600_000;
@@ -128,19 +133,11 @@ impl Reconciler {
 
     async fn work(&self, sweep: &mut Sweep) -> Result<(), StorageError> {
         let stop = self.tasks.stopping();
+        // In turns, so that neither waits for the end of a heap of the other: each is read anew after a batch of the other.
         while !stop.is_cancelled() {
-            let due = self.store.due_attempts(self.settings.batch).await?;
-            let is_full = i64::try_from(due.len()).is_ok_and(|count| count >= self.settings.batch);
-            let moved = self.finish_all(due, sweep, &stop).await?;
-            if !is_full || !moved {
-                break;
-            }
-        }
-        while !stop.is_cancelled() {
-            let (ended, due) = self.webhooks.deal_with_due(self.settings.batch).await?;
-            sweep.events += ended;
-            let is_full = i64::try_from(due).is_ok_and(|count| count >= self.settings.batch);
-            if !is_full || ended == 0 {
+            let more_attempts = self.finish_some(sweep, &stop).await?;
+            let more_events = !stop.is_cancelled() && self.deal_with_some(sweep).await?;
+            if !more_attempts && !more_events {
                 break;
             }
         }
@@ -151,6 +148,29 @@ impl Reconciler {
         self.metrics.backlog(&backlog.value, backlog.now_ms);
         sweep.backlog = Some(backlog);
         Ok(())
+    }
+
+    /// One batch of attempts. True when there may be more.
+    async fn finish_some(
+        &self,
+        sweep: &mut Sweep,
+        stop: &CancellationToken,
+    ) -> Result<bool, StorageError> {
+        let due = self.store.due_attempts(self.settings.batch).await?;
+        let is_full = i64::try_from(due.len()).is_ok_and(|count| count >= self.settings.batch);
+        if !due.is_empty() {
+            crash::point(Step::RoundBegun);
+        }
+        let moved = self.finish_all(due, sweep, stop).await?;
+        Ok(is_full && moved)
+    }
+
+    /// One batch of events. True when there may be more.
+    async fn deal_with_some(&self, sweep: &mut Sweep) -> Result<bool, StorageError> {
+        let (ended, due) = self.webhooks.deal_with_due(self.settings.batch).await?;
+        sweep.events += ended;
+        let is_full = i64::try_from(due).is_ok_and(|count| count >= self.settings.batch);
+        Ok(is_full && ended > 0)
     }
 
     /// Finishes a batch, a few at a time. What does not move is put off, so that a batch is never read twice. True when there
@@ -177,7 +197,7 @@ impl Reconciler {
                 Ok(recovered) => (recovered.as_str(), wait_after(*recovered)),
                 Err(problem) => {
                     log_problem(problem, &attempt);
-                    ("error", Some(HELPLESS_WAIT_MS))
+                    ("error", Some(wait_after_problem(problem)))
                 }
             };
             self.metrics.recovered(word);
@@ -201,6 +221,15 @@ fn wait_after(recovered: Recovered) -> Option<i64> {
         | Recovered::Processing
         | Recovered::Unknown
         | Recovered::NeedsReview => None,
+    }
+}
+
+/// A store that was away for a moment says nothing about the attempt; a defect does.
+fn wait_after_problem(problem: &Problem) -> i64 {
+    if problem.code() == Code::StorageUnavailable {
+        STORE_WAIT_MS
+    } else {
+        HELPLESS_WAIT_MS
     }
 }
 

@@ -14,6 +14,7 @@ mod oracles;
 mod reply;
 
 mod app;
+mod postgres_pair;
 mod postgres_server;
 mod process;
 mod provider;
@@ -23,11 +24,12 @@ mod session;
 pub use app::TestApp;
 pub use chargeonce::storage::Engine;
 pub use database::TestDatabase;
+pub use postgres_pair::PostgresPair;
 pub use postgres_server::PostgresServer;
 pub use process::{Process, real_time, signal};
-pub use provider::Provider;
+pub use provider::{FAULTS, Provider, WEBHOOK_SECRET};
 pub use reply::Reply;
-pub use service::{HeldPoint, Service, answer_on, reset};
+pub use service::{HeldPoint, Service, ServiceBuilder, answer_on, reset};
 pub use session::Session;
 
 use std::time::{Duration, Instant};
@@ -45,6 +47,11 @@ pub async fn eventually<T>(what: &str, mut probe: impl AsyncFnMut() -> Option<T>
         );
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
+}
+
+/// A number from the environment, for the runs that have a script.
+pub fn setting(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |text| text.parse().unwrap())
 }
 
 /// Says something that is worth a line even when the test passes.
