@@ -81,7 +81,7 @@ impl App {
         let charges = ChargesService::new(
             store.clone(),
             store.clone(),
-            Arc::clone(&provider),
+            provider,
             tasks.clone(),
             config,
         );
@@ -89,7 +89,6 @@ impl App {
         let webhooks = WebhooksService::new(
             store.clone(),
             charges.clone(),
-            provider,
             metrics.clone(),
             tasks.clone(),
             WebhooksConfig {

@@ -277,7 +277,7 @@ fn reconciler<F: Fn(&str) -> Option<String>>(
     Ok(ReconcilerSettings {
         interval,
         batch: reader.number("RECONCILE_BATCH", 100, 1, 10_000)?,
-        concurrency: reader.number("RECONCILE_CONCURRENCY", 8, 1, 1_000)?,
+        concurrency: reader.number("RECONCILE_CONCURRENCY", 8, 1, 64)?,
     })
 }
 

@@ -21,23 +21,21 @@ impl ReconcileCommand {
         needs_a_provider_of_its_own(&settings)?;
         let app = App::build(&settings).await?;
         if self.once {
-            let sweep = app.reconciler.sweep().await?;
-            print!("{}", summary(&sweep));
+            let sweep = app.reconciler.sweep().await;
+            // What has begun is not cut off, whatever the round came to.
+            app.tasks.drain(settings.shutdown_grace).await;
+            print!("{}", summary(&sweep?));
         } else {
             if settings.reconciler.interval.is_zero() {
                 return Err("RECONCILE_INTERVAL is 0: there is no round to do".into());
             }
-            let tasks = app.tasks.clone();
-            tokio::spawn(async move {
-                match chargeonce::server::stop_signal().await {
-                    Ok(signal) => tracing::info!(signal, "told to stop"),
-                    Err(error) => tracing::error!(%error, "signals cannot be received"),
-                }
-                tasks.stop();
-            });
-            app.reconciler.run().await;
+            let reconciler = app.reconciler.clone();
+            tokio::spawn(async move { reconciler.run().await });
+            let signal = chargeonce::server::stop_signal().await?;
+            tracing::info!(signal, "told to stop");
+            // The round that runs is one of the tasks; it begins nothing more.
+            app.tasks.drain(settings.shutdown_grace).await;
         }
-        app.tasks.drain(settings.shutdown_grace).await;
         Ok(())
     }
 }

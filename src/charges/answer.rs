@@ -7,6 +7,9 @@ use crate::error::{Code, Problem};
 use crate::idempotency::reservation::StoredResponse;
 use crate::payments::outcome::{Failure, FailureKind};
 
+/// The failure's code of a charge that an operator has ended as failed.
+pub const RESOLVED_AS_FAILED: &str = "resolved_as_failed";
+
 /// The answer that is stored with a success and repeated byte for byte.
 pub fn succeeded(
     charge: &Charge,
@@ -29,6 +32,10 @@ pub fn failed(charge: &Charge, failure: &Failure, policy: &RetryPolicy) -> Store
         FailureKind::Refused => (
             Code::ChargeRefused,
             "The payment provider refused the request and the customer was not charged.",
+        ),
+        FailureKind::Canceled if failure.code == RESOLVED_AS_FAILED => (
+            Code::ChargeCanceled,
+            "An operator has looked at this payment and ended it: the customer was not charged, or has the money back.",
         ),
         FailureKind::Canceled => (
             Code::ChargeCanceled,
@@ -174,6 +181,21 @@ pub fn resolution_contradicted(what: &str) -> Problem {
     )
     .outlook(Outlook {
         customer_charged: CustomerCharged::Unknown,
+        retry: Retry::AfterChange,
+        retry_after_seconds: None,
+    })
+}
+
+/// The problem for a decision that the customer was not charged, over a payment that took the money and kept it.
+pub fn resolution_over_money(payment_id: &str) -> Problem {
+    Problem::new(
+        Code::ResolutionContradicted,
+        format!(
+            "Payment {payment_id} of this invoice has taken the money. Refund it at the provider first, or resolve the charge as succeeded by it."
+        ),
+    )
+    .outlook(Outlook {
+        customer_charged: CustomerCharged::Yes,
         retry: Retry::AfterChange,
         retry_after_seconds: None,
     })

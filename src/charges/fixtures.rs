@@ -73,6 +73,7 @@ pub fn reservation(state: ReservationState) -> Reservation {
         last_sent_at_ms: 0,
         takeovers: 0,
         idle: false,
+        unanswered_since_ms: None,
     }
 }
 

@@ -10,9 +10,20 @@ use crate::payments::outcome::{Outcome, PaymentStatus, ProviderPayment};
 #[derive(Debug, Default)]
 pub struct Journal {
     lines: Vec<Evidence>,
-    /// True when the provider has answered a look-up to the end and the outcome was still not known: nothing is gained by
-    /// asking again soon.
-    pub nothing_new_soon: bool,
+    /// How the last look-up of the turn went, when there was one after the last send.
+    pub looked: Looked,
+}
+
+/// How a look-up went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Looked {
+    /// There was none.
+    #[default]
+    Not,
+    /// It was answered to the end. If the outcome is still not known, nothing is gained by asking again soon.
+    Answered,
+    /// The provider could not be asked.
+    Unanswered,
 }
 
 impl Journal {
@@ -77,6 +88,7 @@ pub fn found(payments: &[ProviderPayment]) -> String {
 fn found_one(payment: &ProviderPayment) -> String {
     let status = match &payment.status {
         PaymentStatus::Succeeded => "succeeded",
+        PaymentStatus::Refunded => "refunded",
         PaymentStatus::Processing => "processing",
         PaymentStatus::RequiresAction => "requires_action",
         PaymentStatus::RequiresConfirmation => "requires_confirmation",

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::answer;
 use super::crash::{self, Step};
-use super::journal::Journal;
+use super::journal::{Journal, Looked};
 use super::model::{Charge, ChargeStatus};
 use super::repository::{AttemptRecord, EvidenceKind};
 use super::settlement::{Verdict, recovery_of};
@@ -25,16 +25,7 @@ impl Worker {
         verdict: Verdict,
         mut journal: Journal,
     ) -> Result<Ended, StorageError> {
-        let wait_ms = match journal.nothing_new_soon {
-            true => wait_after_look_ms(
-                held.reservation.takeovers,
-                self.lease_ms,
-                rand::random::<f64>(),
-            ),
-            // The end of the lease is wait enough.
-            false => 0,
-        };
-        let (charge, record) = self.to_record(held, verdict.clone(), wait_ms)?;
+        let (charge, record) = self.to_record(held, verdict.clone(), journal.looked)?;
         journal.add(
             EvidenceKind::Record,
             in_words(&verdict),
@@ -81,8 +72,17 @@ impl Worker {
         &self,
         held: &HeldAttempt,
         verdict: Verdict,
-        wait_ms: i64,
+        looked: Looked,
     ) -> Result<(Charge, AttemptRecord), StorageError> {
+        let wait_ms = match looked {
+            Looked::Answered => wait_after_look_ms(
+                held.reservation.takeovers,
+                self.lease_ms,
+                rand::random::<f64>(),
+            ),
+            // The end of the lease is wait enough.
+            Looked::Not | Looked::Unanswered => 0,
+        };
         let mut charge = held.charge.clone();
         let settled_at_ms = held.lease.now_ms();
         let record = match verdict {
@@ -144,6 +144,14 @@ impl Worker {
                     evidence: unknown.reason,
                     recovery,
                     wait_ms,
+                    unanswered_since_ms: match looked {
+                        Looked::Not => held.reservation.unanswered_since_ms,
+                        Looked::Answered => None,
+                        Looked::Unanswered => {
+                            let first = held.reservation.unanswered_since_ms;
+                            Some(first.unwrap_or(settled_at_ms))
+                        }
+                    },
                 }
             }
             Verdict::Released(_) => AttemptRecord::Released,

@@ -72,6 +72,8 @@ pub enum AttemptRecord {
         recovery: Recovery,
         /// How long the background worker leaves it alone, in milliseconds.
         wait_ms: i64,
+        /// Since when the provider could not be asked about it (Unix milliseconds); `None` where it could.
+        unanswered_since_ms: Option<i64>,
     },
     /// Surely nothing was executed: the reservation is given back, as if it had never been made.
     Released,
@@ -184,8 +186,7 @@ pub trait ChargeRepository: Send + Sync {
         evidence: &[Evidence],
     ) -> Result<bool, StorageError>;
 
-    /// Reserves an attempt that exists only to hold a payment which no attempt accounts for: key row in progress and idle,
-    /// charge in `needs_review`. False when the invoice is not open or has a live attempt.
+    /// Reserves an attempt that exists only to hold a payment which no attempt accounts for: key row in progress, charge in `needs_review`. False when the invoice is not open or has a live attempt.
     async fn park_payment(
         &self,
         attempt: &NewAttempt,

@@ -24,6 +24,9 @@ use crate::payments::provider::{PaymentOrder, PrepareError};
 pub(super) const PROVIDER_WAIT_SECONDS: i64 = 5;
 pub(super) const CREDENTIALS_WAIT_SECONDS: i64 = 60;
 
+/// How long the lease of a look runs that a notice has brought forward. Longer than a look-up and a cancel take.
+const LOOK_LEASE: Duration = Duration::from_secs(180);
+
 impl ChargesService {
     /// Freezes the request and reserves the attempt with it, before anything is sent that could move money.
     pub(super) async fn reserve(
@@ -93,6 +96,7 @@ impl ChargesService {
             new.charge,
             reading,
             Recovery::Resend,
+            payments_since(snapshot),
             asked,
         )))
     }
@@ -103,10 +107,17 @@ impl ChargesService {
         recovery: Recovery,
         claim: Claim,
     ) -> Result<Option<HeldAttempt>, Problem> {
+        let whole = self.parts.config.reservation_ttl;
+        let lease = match claim {
+            Claim::Expired => whole,
+            // A look that was only brought forward must not keep a lost request from being sent again for long.
+            Claim::ExpiredOrIdle => whole.min(LOOK_LEASE),
+        };
+        let lease_ms = millis(lease);
+        let payments_since_ms = payments_since(&snapshot);
         let Some((charge, expired)) = snapshot.latest else {
             return Ok(None);
         };
-        let lease_ms = millis(self.parts.config.reservation_ttl);
         let asked = Moment::now();
         let won = self
             .parts
@@ -119,7 +130,13 @@ impl ChargesService {
             takeovers = reading.value.takeovers, ?recovery, "taken over"
         );
         crash::point(Step::AfterTakeOver);
-        Ok(Some(self.held(charge, reading, recovery, asked)))
+        Ok(Some(self.held(
+            charge,
+            reading,
+            recovery,
+            payments_since_ms,
+            asked,
+        )))
     }
 
     fn held(
@@ -127,6 +144,7 @@ impl ChargesService {
         charge: Charge,
         reading: Reading<Reservation>,
         recovery: Recovery,
+        payments_since_ms: i64,
         asked: Moment,
     ) -> HeldAttempt {
         let window = Duration::from_millis(self.policy().key_window_ms.unsigned_abs());
@@ -138,8 +156,19 @@ impl ChargesService {
             reservation: reading.value,
             lease,
             recovery,
+            payments_since_ms,
         }
     }
+}
+
+/// No payment of an invoice is older than the invoice, nor than the first send of its attempt: whichever is older, because
+/// the two may have been stamped by different clocks.
+fn payments_since(snapshot: &ChargeSnapshot) -> i64 {
+    let created_at_ms = snapshot.invoice.created_at_ms;
+    let latest = snapshot.latest.as_ref();
+    latest.map_or(created_at_ms, |(_, reservation)| {
+        created_at_ms.min(reservation.first_sent_at_ms)
+    })
 }
 
 /// What the natural key stands for. The same for every call on an invoice, so that it never mismatches.

@@ -9,28 +9,16 @@ use super::model::{Charge, ChargeStatus};
 use super::repository::{AttemptRecord, Evidence, EvidenceKind, Resolution};
 use super::service::ChargesService;
 use crate::error::{Code, Problem};
+use crate::idempotency::reservation::new_lease_token;
 use crate::payments::outcome::{Failure, FailureKind, PaymentStatus, ProviderPayment};
 use crate::payments::provider::{LookupError, PaymentQuery};
+use crate::storage::StorageError;
 
 /// How long the provider may take to confirm a verdict; an operator is waiting.
 const CONFIRM_TIME: Duration = Duration::from_secs(20);
 
 /// How long a caller waits before it tries again when the provider cannot be asked, in seconds.
 const PROVIDER_WAIT_SECONDS: i64 = 5;
-
-/// The failure's code of a charge that an operator has ended as failed.
-const RESOLVED_AS_FAILED: &str = "resolved_as_failed";
-
-/// True for a charge that an operator has ended as failed: the payment that it names was judged.
-pub fn was_resolved_as_failed(charge: &Charge) -> bool {
-    match &charge.status {
-        ChargeStatus::Failed(failure) => failure.code == RESOLVED_AS_FAILED,
-        ChargeStatus::Pending
-        | ChargeStatus::Processing
-        | ChargeStatus::NeedsReview
-        | ChargeStatus::Succeeded => false,
-    }
-}
 
 /// What an operator has found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,11 +31,19 @@ pub struct OperatorVerdict {
     pub even_against_provider: bool,
 }
 
+/// Why a decision is not recorded.
+struct Refusal {
+    problem: Problem,
+    /// True when the operator may insist.
+    may_force: bool,
+}
+
 impl ChargesService {
     /// Ends a charge in `needs_review`: with the payment that proves a success, or as failed.
     ///
-    /// A success needs a payment that the provider shows as succeeded and that pays no other charge. A failure needs that
-    /// no payment of the invoice took money or still may; what was never completed is cancelled first.
+    /// A success needs a payment of this invoice that the provider shows as succeeded, that pays no other charge, and beside
+    /// which no other one took money. A failure needs that no payment of the invoice took money and kept it, or still may; what
+    /// was never completed is cancelled.
     pub async fn resolve(&self, id: String, verdict: OperatorVerdict) -> Result<Charge, Problem> {
         let service = self.clone();
         let resolved = self
@@ -74,21 +70,26 @@ impl ChargesService {
         let Some(snapshot) = charges.charge_snapshot(&charge.invoice_id).await? else {
             return Err(answer::charge_not_found());
         };
+        let since_ms = snapshot.value.invoice.created_at_ms;
         let asked = match &verdict.paid_by {
-            Some(payment_id) => self.confirm_payment(&charge, payment_id).await,
-            None => {
-                let since_ms = snapshot.value.invoice.created_at_ms;
-                self.confirm_no_payment(&charge, since_ms).await
-            }
+            _ if charge.provider != self.parts.provider.name() => Err(contradicted(format!(
+                "This charge was made with the provider {}, which is not the one that is set now.",
+                charge.provider
+            ))),
+            Some(payment_id) => self.confirm_payment(&charge, payment_id, since_ms).await,
+            None => self.confirm_no_payment(&charge, since_ms).await,
         };
         let asked = match asked {
             Ok(said) => said,
-            Err(problem) if verdict.even_against_provider => {
+            Err(Refusal {
+                problem,
+                may_force: true,
+            }) if verdict.even_against_provider => {
                 let said = problem.detail().to_owned();
                 tracing::warn!(charge.id = %id, said, "an operator decides against the provider");
                 format!("decided all the same: {said}")
             }
-            Err(problem) => return Err(problem),
+            Err(refusal) => return Err(refusal.problem),
         };
         let (resolved, record) = self.verdict_on(&charge, verdict, snapshot.now_ms)?;
         let evidence = format!(
@@ -137,7 +138,7 @@ impl ChargesService {
             None => {
                 let failure = Failure {
                     kind: FailureKind::Canceled,
-                    code: RESOLVED_AS_FAILED.into(),
+                    code: answer::RESOLVED_AS_FAILED.into(),
                     decline_code: None,
                     advice_code: None,
                     message: Some(
@@ -158,8 +159,14 @@ impl ChargesService {
         Ok((charge, record))
     }
 
-    /// The payment has taken money, and pays nothing else here.
-    async fn confirm_payment(&self, charge: &Charge, payment_id: &str) -> Result<String, Problem> {
+    /// The payment is this invoice's, has taken money and pays nothing else here, and no other payment of the invoice has or
+    /// still may.
+    async fn confirm_payment(
+        &self,
+        charge: &Charge,
+        payment_id: &str,
+        since_ms: i64,
+    ) -> Result<String, Refusal> {
         let others = self.parts.charges.charges_of_payment(payment_id).await?;
         let elsewhere = others
             .iter()
@@ -170,98 +177,100 @@ impl ChargesService {
                 other.id
             )));
         }
-        let deadline = Instant::now() + CONFIRM_TIME;
-        let payment = self.parts.provider.retrieve(payment_id, deadline).await;
-        match payment.map_err(cannot_be_asked)? {
-            Some(payment)
-                if payment
-                    .invoice_id
-                    .as_ref()
-                    .is_some_and(|id| *id != charge.invoice_id) =>
-            {
-                Err(contradicted(format!(
-                    "Payment {payment_id} was made for another invoice."
-                )))
-            }
-            Some(payment) if payment.status == PaymentStatus::Succeeded => {
-                Ok(format!("the provider shows {payment_id} as succeeded"))
-            }
-            Some(_) => Err(contradicted(format!(
-                "The provider does not show payment {payment_id} as succeeded."
-            ))),
-            None => Err(contradicted(format!(
+        let payments = self.payments_of(charge, payment_id, since_ms).await?;
+        let Some(payment) = payments.iter().find(|payment| payment.id == payment_id) else {
+            return Err(contradicted(format!(
                 "The provider knows no payment {payment_id}."
+            )));
+        };
+        if payment.invoice_id.as_deref() != Some(charge.invoice_id.as_str()) {
+            return Err(contradicted(format!(
+                "Payment {payment_id} was not made for this invoice."
+            )));
+        }
+        if payment.status != PaymentStatus::Succeeded {
+            return Err(contradicted(format!(
+                "The provider does not show payment {payment_id} as succeeded."
+            )));
+        }
+        let another = payments
+            .iter()
+            .find(|payment| payment.id != payment_id && may_have_money(payment));
+        match another {
+            Some(another) => Err(contradicted(format!(
+                "Payment {} of this invoice has taken money at the provider, too, or still may.",
+                another.id
             ))),
+            None => Ok(format!("the provider shows {payment_id} as succeeded")),
         }
     }
 
-    /// No payment of the invoice has taken money or still may; those that nobody completed are closed first.
-    async fn confirm_no_payment(&self, charge: &Charge, since_ms: i64) -> Result<String, Problem> {
+    /// No payment of the invoice has taken money and kept it, or still may; those that nobody completed are closed, whatever
+    /// else there is.
+    async fn confirm_no_payment(&self, charge: &Charge, since_ms: i64) -> Result<String, Refusal> {
+        let named = charge.provider_payment_id.clone().unwrap_or_default();
+        let mut contradictions = Vec::new();
         let mut canceled = 0;
-        for payment in self.payments_of(charge, since_ms).await? {
+        for payment in self.payments_of(charge, &named, since_ms).await? {
             match payment.status {
                 PaymentStatus::RequiresAction
                 | PaymentStatus::RequiresConfirmation
-                | PaymentStatus::RequiresPaymentMethod => {
-                    self.close(&payment.id).await?;
-                    canceled += 1;
-                }
-                PaymentStatus::Canceled | PaymentStatus::Failed => {}
-                PaymentStatus::Succeeded
-                | PaymentStatus::Processing
+                | PaymentStatus::RequiresPaymentMethod => match self.close(&payment.id).await {
+                    Ok(()) => canceled += 1,
+                    Err(refusal) => contradictions.push(refusal),
+                },
+                PaymentStatus::Canceled | PaymentStatus::Failed | PaymentStatus::Refunded => {}
+                // To call this failed would be to charge the customer again.
+                PaymentStatus::Succeeded => contradictions.push(Refusal {
+                    may_force: false,
+                    problem: answer::resolution_over_money(&payment.id),
+                }),
+                PaymentStatus::Processing
                 | PaymentStatus::RequiresCapture
-                | PaymentStatus::Other(_) => {
-                    return Err(contradicted(format!(
-                        "Payment {} of this invoice has taken money at the provider, or still may.",
-                        payment.id
-                    )));
-                }
+                | PaymentStatus::Other(_) => contradictions.push(contradicted(format!(
+                    "Payment {} of this invoice may still take money at the provider.",
+                    payment.id
+                ))),
             }
         }
-        Ok(format!(
-            "the provider shows no payment that took money; unfinished ones cancelled: {canceled}"
-        ))
+        // What cannot be forced is told first.
+        contradictions.sort_by_key(|refusal| refusal.may_force);
+        match contradictions.into_iter().next() {
+            Some(refusal) => Err(refusal),
+            None => Ok(format!(
+                "the provider shows no payment that took money and kept it; unfinished ones cancelled: {canceled}"
+            )),
+        }
     }
 
-    /// All payments of the charge's invoice, which are not older than the invoice, and the one that the charge names.
+    /// All payments of the charge's invoice, which are not older than the invoice, and the one that is named.
     async fn payments_of(
         &self,
         charge: &Charge,
+        named: &str,
         since_ms: i64,
-    ) -> Result<Vec<ProviderPayment>, Problem> {
+    ) -> Result<Vec<ProviderPayment>, Refusal> {
         let query = PaymentQuery {
-            payment_id: None,
+            payment_id: Some(named.to_owned()).filter(|id| !id.is_empty()),
             customer_id: charge.customer_id.clone(),
             invoice_id: charge.invoice_id.clone(),
             installation_id: self.parts.config.installation_id.clone(),
             since_ms,
         };
         let provider = &self.parts.provider;
-        let listed = provider.find(&query, Instant::now() + CONFIRM_TIME).await;
-        let mut payments = listed.map_err(cannot_be_asked)?;
-        if let Some(id) = &charge.provider_payment_id
-            && !payments.iter().any(|payment| payment.id == *id)
-        {
-            let named = provider.retrieve(id, Instant::now() + CONFIRM_TIME).await;
-            payments.extend(named.map_err(cannot_be_asked)?);
-        }
-        Ok(payments)
+        let found = provider.find(&query, Instant::now() + CONFIRM_TIME).await;
+        found.map_err(cannot_be_asked)
     }
 
-    async fn close(&self, payment_id: &str) -> Result<(), Problem> {
-        let key = format!("cancel:{payment_id}");
+    async fn close(&self, payment_id: &str) -> Result<(), Refusal> {
+        // Each decision asks anew: a stored error would be repeated for a day.
+        let key = format!("cancel:{payment_id}:{}", new_lease_token());
         let deadline = Instant::now() + CONFIRM_TIME;
         let canceled = self.parts.provider.cancel(payment_id, &key, deadline).await;
-        match canceled.map_err(cannot_be_asked)?.status {
-            PaymentStatus::Canceled => Ok(()),
-            PaymentStatus::Succeeded
-            | PaymentStatus::Processing
-            | PaymentStatus::RequiresAction
-            | PaymentStatus::RequiresConfirmation
-            | PaymentStatus::RequiresPaymentMethod
-            | PaymentStatus::RequiresCapture
-            | PaymentStatus::Failed
-            | PaymentStatus::Other(_) => Err(contradicted(format!(
+        let payment = canceled.map_err(cannot_be_asked)?;
+        match payment.status == PaymentStatus::Canceled {
+            true => Ok(()),
+            false => Err(contradicted(format!(
                 "Payment {payment_id} of this invoice could not be cancelled at the provider."
             ))),
         }
@@ -276,11 +285,42 @@ impl ChargesService {
     }
 }
 
-fn contradicted(what: String) -> Problem {
-    answer::resolution_contradicted(&what)
+fn may_have_money(payment: &ProviderPayment) -> bool {
+    match payment.status {
+        PaymentStatus::Succeeded
+        | PaymentStatus::Processing
+        | PaymentStatus::RequiresCapture
+        | PaymentStatus::RequiresAction
+        | PaymentStatus::Other(_) => true,
+        PaymentStatus::Refunded
+        | PaymentStatus::RequiresConfirmation
+        | PaymentStatus::RequiresPaymentMethod
+        | PaymentStatus::Canceled
+        | PaymentStatus::Failed => false,
+    }
 }
 
-fn cannot_be_asked(error: LookupError) -> Problem {
+fn contradicted(what: String) -> Refusal {
+    Refusal {
+        problem: answer::resolution_contradicted(&what),
+        may_force: true,
+    }
+}
+
+fn cannot_be_asked(error: LookupError) -> Refusal {
     tracing::warn!(%error, "a decision cannot be confirmed");
-    answer::resolution_unconfirmed(PROVIDER_WAIT_SECONDS)
+    Refusal {
+        problem: answer::resolution_unconfirmed(PROVIDER_WAIT_SECONDS),
+        may_force: true,
+    }
+}
+
+/// The books could not be read: nothing can be decided without them.
+impl From<StorageError> for Refusal {
+    fn from(error: StorageError) -> Self {
+        Self {
+            problem: error.into(),
+            may_force: false,
+        }
+    }
 }

@@ -147,6 +147,16 @@ pub fn after_look_up(found: &[ProviderPayment], charge: &Charge, context: &LookU
                 payment.id
             ),
         }),
+        // Its own send may take money yet, for all that is known.
+        [payment] if !context.all_sends_are_old && !is_its_own(payment, charge) => {
+            Plan::Record(Verdict::NeedsReview {
+                payment_id: Some(payment.id.clone()),
+                evidence: format!(
+                    "payment {} of another attempt took the money, and what became of this attempt is not known",
+                    payment.id
+                ),
+            })
+        }
         [payment] => Plan::Record(match adoptable(payment, charge, &context.installation_id) {
             None => Verdict::Succeeded((*payment).clone()),
             Some(evidence) => Verdict::NeedsReview {
@@ -184,6 +194,15 @@ fn without_success(found: &[ProviderPayment], charge: &Charge, context: &LookUpC
         .find_map(|payment| while_it_may_pay(payment, context))
     {
         return plan;
+    }
+    if let Some(payment) = found.iter().find(|payment| was_given_back(payment, charge)) {
+        return Plan::Record(Verdict::NeedsReview {
+            payment_id: Some(payment.id.clone()),
+            evidence: format!(
+                "payment {} took the money, and all of it was given back",
+                payment.id
+            ),
+        });
     }
     let failed = found
         .iter()
@@ -254,10 +273,23 @@ fn while_it_may_pay(payment: &ProviderPayment, context: &LookUpContext) -> Optio
             PaymentStatus::RequiresPaymentMethod
             | PaymentStatus::Canceled
             | PaymentStatus::Failed
+            | PaymentStatus::Refunded
             | PaymentStatus::Succeeded,
             _,
         ) => None,
     }
+}
+
+/// True when the attempt's own payment was refunded before anybody had recorded that it took the money. One of an earlier
+/// attempt is none of this one's business: whoever refunded it knew why.
+fn was_given_back(payment: &ProviderPayment, charge: &Charge) -> bool {
+    payment.status == PaymentStatus::Refunded && is_its_own(payment, charge)
+}
+
+/// True for a payment that this attempt made, or was made on.
+fn is_its_own(payment: &ProviderPayment, charge: &Charge) -> bool {
+    payment.charge_key.as_deref() == Some(charge.idempotency_key.as_str())
+        || charge.provider_payment_id.as_deref() == Some(payment.id.as_str())
 }
 
 /// True when the failure that a payment carries can only be this attempt's: it was made under this attempt's own key,
@@ -291,6 +323,7 @@ pub fn after_cancel(payment: ProviderPayment, charge: &Charge, installation_id: 
         | PaymentStatus::RequiresPaymentMethod
         | PaymentStatus::RequiresCapture
         | PaymentStatus::Failed
+        | PaymentStatus::Refunded
         | PaymentStatus::Other(_) => Verdict::Unknown(Unknown {
             payment_id: Some(payment.id),
             ..Unknown::look_up("the provider did not confirm the cancel")
@@ -362,6 +395,16 @@ fn adoptable(payment: &ProviderPayment, charge: &Charge, installation_id: &str) 
         ));
     }
     mismatch(payment, charge, installation_id)
+}
+
+/// What is not known at the start of a takeover, and how the next one would find out. A look-up that was only brought
+/// forward by a notice takes nobody's right to send again.
+pub fn earlier_send(recovery: Recovery) -> Unknown {
+    let reason = "the outcome of an earlier send is not known";
+    match recovery {
+        Recovery::Resend => Unknown::resend(reason),
+        Recovery::LookUp => Unknown::look_up(reason),
+    }
 }
 
 /// How the next owner of an attempt without a verdict is to finish it.

@@ -7,14 +7,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::crash::{self, Step};
-use super::journal::{self, Journal};
+use super::journal::{self, Journal, Looked};
 use super::lifecycle::RetryPolicy;
-use super::model::Charge;
+use super::model::{Charge, ChargeStatus};
 use super::repository::{ChargeRepository, EvidenceKind};
 use super::settlement::{
     FirstMove, LookUpContext, Plan, Verdict, after_cancel, after_look_up, after_send,
-    all_sends_are_old, first_move, settles_before_sending,
+    all_sends_are_old, earlier_send, first_move, settles_before_sending,
 };
+use crate::idempotency::decision::is_older_than;
 use crate::idempotency::reservation::{HeldLease, Recovery, Reservation, StoredResponse};
 use crate::payments::outcome::{NextStep, NotExecuted, NotExecutedReason, Outcome, Unknown};
 use crate::payments::provider::{PaymentProvider, PaymentQuery, SendLimits};
@@ -37,6 +38,8 @@ pub struct HeldAttempt {
     pub lease: HeldLease,
     /// How it is to be finished.
     pub recovery: Recovery,
+    /// No payment of the invoice is older than this (Unix milliseconds).
+    pub payments_since_ms: i64,
 }
 
 /// How a turn ended.
@@ -141,7 +144,7 @@ impl Worker {
                 .await
         };
         crash::point(Step::AfterSend);
-        journal.nothing_new_soon = false;
+        journal.looked = Looked::Not;
         journal.add(
             EvidenceKind::Send,
             journal::sent(&outcome),
@@ -159,16 +162,21 @@ impl Worker {
             customer_id: held.charge.customer_id.clone(),
             invoice_id: held.charge.invoice_id.clone(),
             installation_id: self.installation_id.clone(),
-            since_ms: held.reservation.first_sent_at_ms,
+            since_ms: held.payments_since_ms,
         };
         let all_sends_are_old = all_sends_are_old(
             &held.reservation,
             self.policy.key_window_ms,
             held.lease.now_ms(),
         );
-        let found = self.provider.find(&query, look_up_deadline()).await;
+        // Not beyond the lease: a successor would find the same, and its record would stand.
+        let deadline = look_up_deadline().min(held.lease.deadline());
+        let found = self.provider.find(&query, deadline).await;
         crash::point(Step::AfterLookUp);
-        journal.nothing_new_soon = found.is_ok();
+        journal.looked = match &found {
+            Ok(_) => Looked::Answered,
+            Err(_) => Looked::Unanswered,
+        };
         let detail = match &found {
             Ok(payments) => journal::found(payments),
             Err(error) => error.to_string(),
@@ -199,15 +207,21 @@ impl Worker {
         }
     }
 
-    /// True when the look-ups of an attempt have failed for as long again as its key was good for.
+    /// True when nothing can be sent any more and the provider could not be asked for as long again as the key was good for. What
+    /// is in the provider's hands for certain is never given to a person for that.
     fn is_beyond_hope(&self, held: &HeldAttempt) -> bool {
-        let twice_ms = self.policy.key_window_ms.saturating_mul(2);
-        all_sends_are_old(&held.reservation, twice_ms, held.lease.now_ms())
+        let (window_ms, now_ms) = (self.policy.key_window_ms, held.lease.now_ms());
+        let since_ms = held.reservation.unanswered_since_ms;
+        held.charge.status != ChargeStatus::Processing
+            && all_sends_are_old(&held.reservation, window_ms, now_ms)
+            && since_ms.is_some_and(|since_ms| is_older_than(since_ms, window_ms, now_ms))
     }
 
     async fn cancel(&self, held: &HeldAttempt, payment_id: &str, journal: &mut Journal) -> Verdict {
-        // A key of the payment, not of the attempt: an attempt may have to close several.
-        let key = format!("cancel:{payment_id}");
+        // A key of the payment, because an attempt may have to close several; and of the takeover, because a stored error
+        // would be repeated for a day.
+        let takeovers = held.reservation.takeovers;
+        let key = format!("cancel:{payment_id}:{takeovers}");
         let canceled = self
             .provider
             .cancel(payment_id, &key, look_up_deadline())
@@ -225,16 +239,6 @@ impl Worker {
                 ..Unknown::look_up(format!("the cancel failed: {error}"))
             }),
         }
-    }
-}
-
-/// What is not known at the start of a takeover, and how the next one would find out. A look-up that was only brought
-/// forward by a notice takes nobody's right to send again.
-fn earlier_send(recovery: Recovery) -> Unknown {
-    let reason = "the outcome of an earlier send is not known";
-    match recovery {
-        Recovery::Resend => Unknown::resend(reason),
-        Recovery::LookUp => Unknown::look_up(reason),
     }
 }
 

@@ -100,6 +100,7 @@ mod tests {
             last_sent_at_ms: 0,
             takeovers: 0,
             idle: false,
+            unanswered_since_ms: None,
         }
     }
 

@@ -47,8 +47,9 @@ pub trait IdempotencyRepository: Send + Sync {
         key: &str,
     ) -> Result<Option<Reading<Reservation>>, StorageError>;
 
-    /// Gives a reservation to a new owner: only if it is still in progress, still has the token that was read, and the
-    /// claim holds by the database's clock. `None` when one of these no longer does.
+    /// Gives a reservation to a new owner: only if it is still in progress, still has the token that was read, its owner has
+    /// not stopped since (`idle` is what was read), and the claim holds by the database's clock. `None` when one of these no
+    /// longer does.
     ///
     /// With [`Recovery::Resend`] the time of the last send moves to now, before the send; the claim is then
     /// [`Claim::Expired`] whatever is given.

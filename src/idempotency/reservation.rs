@@ -33,6 +33,9 @@ pub struct Reservation {
     /// True once its owner has recorded that there is no verdict and works on it no more. Its lease still keeps others
     /// from sending, but not from looking.
     pub idle: bool,
+    /// Since when the provider could not be asked what became of it (Unix milliseconds, the database's clock); `None` while
+    /// it can, or was not asked.
+    pub unanswered_since_ms: Option<i64>,
 }
 
 /// Where a reservation stands, with its answer once there is one.
@@ -204,6 +207,7 @@ mod tests {
             last_sent_at_ms: first_sent_at_ms,
             takeovers: 0,
             idle: false,
+            unanswered_since_ms: None,
         }
     }
 

@@ -4,6 +4,7 @@ pub mod controller;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
@@ -32,6 +33,7 @@ pub struct Metrics {
     events: Gauge,
     sweeps: Counter,
     failed_sweeps: Counter,
+    last_sweep: Seconds,
     recovered: Family<Outcome, Counter>,
     webhooks: Family<Outcome, Counter>,
 }
@@ -49,6 +51,7 @@ impl Metrics {
             events: Gauge::default(),
             sweeps: Counter::default(),
             failed_sweeps: Counter::default(),
+            last_sweep: Seconds::default(),
             recovered: Family::default(),
             webhooks: Family::default(),
         };
@@ -88,6 +91,11 @@ impl Metrics {
             metrics.failed_sweeps.clone(),
         );
         registry.register(
+            "reconciler_last_round_timestamp_seconds",
+            "When this process's background worker last ended a whole round (Unix time); 0 before the first",
+            metrics.last_sweep.clone(),
+        );
+        registry.register(
             "reconciler_attempts",
             "Attempts that this process's background worker looked at, by what became of them",
             metrics.recovered.clone(),
@@ -120,11 +128,15 @@ impl Metrics {
     }
 
     /// One round of the background worker.
-    pub fn sweep(&self, is_complete: bool) {
+    pub fn sweep(&self, is_complete: bool, ended: SystemTime) {
         self.sweeps.inc();
         if !is_complete {
             self.failed_sweeps.inc();
+            return;
         }
+        let since = ended.duration_since(UNIX_EPOCH);
+        self.last_sweep
+            .set(since.map_or(0.0, |since| since.as_secs_f64()));
     }
 
     /// One attempt that the background worker looked at.

@@ -49,6 +49,8 @@ pub struct ProviderPayment {
 pub enum PaymentStatus {
     /// The money was taken.
     Succeeded,
+    /// The money was taken, and all of it was given back.
+    Refunded,
     /// In the provider's hands, no verdict yet.
     Processing,
     /// Waits for the customer (3-D Secure and the like); may still succeed.

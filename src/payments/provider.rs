@@ -81,15 +81,15 @@ pub struct SendLimits {
 /// Which payment to look for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PaymentQuery {
-    /// The provider's id, when known: then exactly this one is fetched.
+    /// The provider's id of one of them, when known: it is fetched if the list does not have it.
     pub payment_id: Option<String>,
-    /// The customer whose payments are listed otherwise.
+    /// The customer whose payments are listed.
     pub customer_id: String,
     /// Only payments whose metadata name this invoice …
     pub invoice_id: String,
     /// … and this installation are ours.
     pub installation_id: String,
-    /// Payments from this moment on are listed (Unix milliseconds, UTC). The adapter takes a day's margin off it.
+    /// Payments from this moment on are listed: the invoice's creation, so that none of an earlier attempt is missed (Unix milliseconds, UTC). The adapter takes a day's margin off it.
     pub since_ms: i64,
 }
 

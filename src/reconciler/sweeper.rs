@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use futures_util::stream::{self, StreamExt};
-use tokio_util::sync::CancellationToken;
 
 use super::repository::{Backlog, DueAttempt, RecoveryRepository};
 use crate::charges::crash::{self, Step};
@@ -22,6 +21,10 @@ use crate::webhooks::service::WebhooksService;
 /// How long an attempt that this process can do nothing about is left alone, in milliseconds: one of another provider, or one
 /// whose rows contradict each other. Else such attempts would be read again and again and stand before all others.
 const HELPLESS_WAIT_MS: i64 = 600_000;
+
+/// How long a round begins new work. While the provider hangs a round would else never end, and nobody would hear of what is
+/// open. A batch of events has its turn all the same.
+const ROUND_TIME: Duration = Duration::from_secs(60);
 
 /// How long an attempt is left alone that could not be finished because the store was away, in milliseconds: long enough that
 /// one round does not read it again and again, and nothing beside a lease.
@@ -126,23 +129,27 @@ impl Reconciler {
         let begun = Instant::now();
         let mut sweep = Sweep::default();
         let outcome = self.work(&mut sweep).await;
-        self.metrics.sweep(outcome.is_ok());
+        self.metrics.sweep(outcome.is_ok(), SystemTime::now());
         sweep.took = begun.elapsed();
         outcome.map(|()| sweep)
     }
 
     async fn work(&self, sweep: &mut Sweep) -> Result<(), StorageError> {
         let stop = self.tasks.stopping();
+        let until = Instant::now() + ROUND_TIME;
+        let goes_on = || !stop.is_cancelled() && Instant::now() < until;
         // In turns, so that neither waits for the end of a heap of the other: each is read anew after a batch of the other.
-        while !stop.is_cancelled() {
-            let more_attempts = self.finish_some(sweep, &stop).await?;
+        while goes_on() {
+            let more_attempts = self.finish_some(sweep, &goes_on).await?;
             let more_events = !stop.is_cancelled() && self.deal_with_some(sweep).await?;
             if !more_attempts && !more_events {
                 break;
             }
         }
-        if !stop.is_cancelled() {
-            self.webhooks.forget_old().await?;
+        if !stop.is_cancelled()
+            && let Err(error) = self.webhooks.forget_old().await
+        {
+            tracing::warn!(%error, "old events could not be forgotten");
         }
         let backlog = self.store.backlog().await?;
         self.metrics.backlog(&backlog.value, backlog.now_ms);
@@ -154,36 +161,37 @@ impl Reconciler {
     async fn finish_some(
         &self,
         sweep: &mut Sweep,
-        stop: &CancellationToken,
+        goes_on: &(dyn Fn() -> bool + Sync),
     ) -> Result<bool, StorageError> {
         let due = self.store.due_attempts(self.settings.batch).await?;
-        let is_full = i64::try_from(due.len()).is_ok_and(|count| count >= self.settings.batch);
+        let is_full = self.is_full(due.len());
         if !due.is_empty() {
             crash::point(Step::RoundBegun);
         }
-        let moved = self.finish_all(due, sweep, stop).await?;
-        Ok(is_full && moved)
+        self.finish_all(due, sweep, goes_on).await?;
+        Ok(is_full)
     }
 
     /// One batch of events. True when there may be more.
     async fn deal_with_some(&self, sweep: &mut Sweep) -> Result<bool, StorageError> {
         let (ended, due) = self.webhooks.deal_with_due(self.settings.batch).await?;
         sweep.events += ended;
-        let is_full = i64::try_from(due).is_ok_and(|count| count >= self.settings.batch);
-        Ok(is_full && ended > 0)
+        Ok(self.is_full(due) && ended > 0)
     }
 
-    /// Finishes a batch, a few at a time. What does not move is put off, so that a batch is never read twice. True when there
-    /// was one.
+    fn is_full(&self, count: usize) -> bool {
+        i64::try_from(count).unwrap_or(i64::MAX) >= self.settings.batch
+    }
+
+    /// Finishes a batch, a few at a time. What does not move is put off, so that a batch is never read twice.
     async fn finish_all(
         &self,
         due: Vec<DueAttempt>,
         sweep: &mut Sweep,
-        stop: &CancellationToken,
-    ) -> Result<bool, StorageError> {
-        let mut moved = false;
-        let until_stop = due.into_iter().take_while(|_| !stop.is_cancelled());
-        let mut running = stream::iter(until_stop)
+        goes_on: &(dyn Fn() -> bool + Sync),
+    ) -> Result<(), StorageError> {
+        let as_long_as = due.into_iter().take_while(|_| goes_on());
+        let mut running = stream::iter(as_long_as)
             .map(|attempt| async move {
                 let outcome = self
                     .charges
@@ -192,7 +200,6 @@ impl Reconciler {
             })
             .buffer_unordered(self.settings.concurrency);
         while let Some((outcome, attempt)) = running.next().await {
-            moved = true;
             let (word, wait_ms) = match &outcome {
                 Ok(recovered) => (recovered.as_str(), wait_after(*recovered)),
                 Err(problem) => {
@@ -206,7 +213,7 @@ impl Reconciler {
                 self.store.put_off(&attempt, wait_ms).await?;
             }
         }
-        Ok(moved)
+        Ok(())
     }
 }
 

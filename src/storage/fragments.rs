@@ -64,3 +64,10 @@ pub fn open_event<'a>(id: &'a str) -> _ {
         .filter(provider_events::id.eq(id))
         .filter(provider_events::status.eq("pending"))
 }
+
+/// The event's row, while it is as it was claimed for its n-th try.
+#[diesel::dsl::auto_type]
+pub fn claimed_event<'a>(id: &'a str, tries: i32) -> _ {
+    let open: open_event<'a> = open_event(id);
+    open.filter(provider_events::tries.eq(tries))
+}

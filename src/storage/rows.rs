@@ -76,6 +76,7 @@ pub struct KeyRow {
     pub last_sent_at_ms: i64,
     pub takeovers: i32,
     pub idle: bool,
+    pub unanswered_since_ms: Option<i64>,
     pub response_status: Option<i32>,
     pub response_location: Option<String>,
     pub response_body: Option<String>,
@@ -256,6 +257,7 @@ impl TryFrom<KeyRow> for Reservation {
             last_sent_at_ms: row.last_sent_at_ms,
             takeovers: row.takeovers,
             idle: row.idle,
+            unanswered_since_ms: row.unanswered_since_ms,
         })
     }
 }

@@ -63,6 +63,7 @@ diesel::table! {
         updated_at_ms -> BigInt,
         idle -> Bool,
         recover_after_ms -> BigInt,
+        unanswered_since_ms -> Nullable<BigInt>,
     }
 }
 

@@ -28,9 +28,10 @@ async fn receive(
     service: Data<WebhooksService>,
     payload: Payload,
 ) -> Result<HttpResponse, Problem> {
-    let body: Bytes = json::read(&request, &mut payload.into_inner(), EVENT_BYTES_MAX).await?;
     let header = request.headers().get("Stripe-Signature");
     let signature = header.and_then(|value| value.to_str().ok());
+    service.expects(signature)?;
+    let body: Bytes = json::read(&request, &mut payload.into_inner(), EVENT_BYTES_MAX).await?;
     service.receive(signature, &body).await?;
     respond::json(StatusCode::OK, &json!({ "received": true }))
 }

@@ -8,6 +8,9 @@ use crate::charges::recovery::Recovered;
 const WAIT_FIRST_MS: i64 = 5_000;
 const WAIT_LONGEST_MS: i64 = 3_600_000;
 
+/// For how long an event whose payment cannot be fetched or read is tried, in milliseconds. An audit finds what it was about.
+const GIVE_UP_ASKING_MS: i64 = 30 * 24 * 3_600_000;
+
 /// The reason when the provider or the store could not be asked.
 const NOT_ASKED: &str = "not_asked";
 
@@ -36,26 +39,28 @@ pub enum Outlook {
     },
 }
 
-/// Decides by what was found: `None` when the provider or the store could not be asked, `Some(None)` when the provider
-/// knows no such payment.
-pub fn outlook(event: &ClaimedEvent, found: Option<Option<&Noticed>>) -> Outlook {
+/// Decides by what was found: `None` when the provider or the store could not be asked.
+pub fn outlook(event: &ClaimedEvent, found: Option<&Noticed>) -> Outlook {
     let later = |why| Outlook::Later {
         wait_ms: wait_ms(event.tries),
         why,
     };
-    let for_a_while = |why| match event.age_ms >= GIVE_UP_MS {
+    let up_to = |age_max_ms, why| match event.age_ms >= age_max_ms {
         true => Outlook::Over(why),
         false => later(why),
     };
+    let for_a_while = |why| up_to(GIVE_UP_MS, why);
     match found {
-        None => later(NOT_ASKED),
-        Some(None) => for_a_while("unknown_payment"),
-        Some(Some(Noticed::UnknownInvoice)) => for_a_while("unknown_invoice"),
-        Some(Some(Noticed::NotOurs)) => Outlook::Over("not_ours"),
-        Some(Some(Noticed::Known)) => Outlook::Over("known"),
-        Some(Some(Noticed::Parked)) => Outlook::Over("parked"),
-        Some(Some(Noticed::Contradiction(_))) => Outlook::Over("contradiction"),
-        Some(Some(Noticed::Recovered(recovered))) => match recovered {
+        None => up_to(GIVE_UP_ASKING_MS, NOT_ASKED),
+        Some(Noticed::UnknownPayment) => for_a_while("unknown_payment"),
+        Some(Noticed::UnknownInvoice) => for_a_while("unknown_invoice"),
+        // Never given up: there is money in it.
+        Some(Noticed::Waiting) => later("waiting"),
+        Some(Noticed::NotOurs) => Outlook::Over("not_ours"),
+        Some(Noticed::Known) => Outlook::Over("known"),
+        Some(Noticed::Parked) => Outlook::Over("parked"),
+        Some(Noticed::Contradiction(_)) => Outlook::Over("contradiction"),
+        Some(Noticed::Recovered(recovered)) => match recovered {
             Recovered::Busy { retry_after_ms } => Outlook::Later {
                 // Its owner is usually done long before its lease is.
                 wait_ms: (*retry_after_ms).clamp(1, wait_ms(event.tries)),
@@ -96,22 +101,24 @@ mod tests {
     fn an_event_ends_only_when_it_is_dealt_with() {
         let later = |wait_ms, why| Outlook::Later { wait_ms, why };
         let over = Outlook::Over;
-        let recovered = |recovered| Some(Some(Noticed::Recovered(recovered)));
+        let recovered = |recovered| Some(Noticed::Recovered(recovered));
         let busy = |retry_after_ms| recovered(Recovered::Busy { retry_after_ms });
         const DAYS: i64 = 24 * 3_600_000;
         #[rustfmt::skip]
         let table = [
             ("not asked", 0, 0, None, later(5_000, "not_asked")),
             ("not asked, again", 3, 0, None, later(40_000, "not_asked")),
-            ("not asked, for long", 1_000, 100 * DAYS, None, later(3_600_000, "not_asked")),
-            ("no such payment yet", 0, 0, Some(None), later(5_000, "unknown_payment")),
-            ("no such payment at all", 9, 3 * DAYS, Some(None), over("unknown_payment")),
-            ("no such invoice yet", 1, 0, Some(Some(Noticed::UnknownInvoice)), later(10_000, "unknown_invoice")),
-            ("no such invoice at all", 9, 3 * DAYS, Some(Some(Noticed::UnknownInvoice)), over("unknown_invoice")),
-            ("somebody else's", 0, 0, Some(Some(Noticed::NotOurs)), over("not_ours")),
-            ("known", 0, 0, Some(Some(Noticed::Known)), over("known")),
-            ("parked", 0, 0, Some(Some(Noticed::Parked)), over("parked")),
-            ("against the books", 0, 0, Some(Some(Noticed::Contradiction("x".into()))), over("contradiction")),
+            ("not asked, for long", 1_000, 29 * DAYS, None, later(3_600_000, "not_asked")),
+            ("not asked, for too long", 1_000, 30 * DAYS, None, over("not_asked")),
+            ("no such payment yet", 0, 0, Some(Noticed::UnknownPayment), later(5_000, "unknown_payment")),
+            ("no such payment at all", 9, 3 * DAYS, Some(Noticed::UnknownPayment), over("unknown_payment")),
+            ("money, and a person is at it", 3, 100 * DAYS, Some(Noticed::Waiting), later(40_000, "waiting")),
+            ("no such invoice yet", 1, 0, Some(Noticed::UnknownInvoice), later(10_000, "unknown_invoice")),
+            ("no such invoice at all", 9, 3 * DAYS, Some(Noticed::UnknownInvoice), over("unknown_invoice")),
+            ("somebody else's", 0, 0, Some(Noticed::NotOurs), over("not_ours")),
+            ("known", 0, 0, Some(Noticed::Known), over("known")),
+            ("parked", 0, 0, Some(Noticed::Parked), over("parked")),
+            ("against the books", 0, 0, Some(Noticed::Contradiction("x".into())), over("contradiction")),
             ("settled", 0, 0, recovered(Recovered::Succeeded), over("succeeded")),
             ("still unknown: the clock goes on", 0, 0, recovered(Recovered::Unknown), over("unknown")),
             ("somebody works on it", 0, 0, busy(2_000), later(2_000, "busy")),
@@ -120,8 +127,11 @@ mod tests {
             ("another provider's", 0, 0, recovered(Recovered::Foreign), later(5_000, "another_provider")),
         ];
         for (case, tries, age_ms, found, right) in table {
-            let found = found.as_ref().map(Option::as_ref);
-            assert_eq!(outlook(&event(tries, age_ms), found), right, "{case}");
+            assert_eq!(
+                outlook(&event(tries, age_ms), found.as_ref()),
+                right,
+                "{case}"
+            );
         }
     }
 }

@@ -21,12 +21,16 @@ pub trait EventRepository: Send + Sync {
     /// The ids of events that are due, longest waiting first.
     async fn due_events(&self, limit: i64) -> Result<Vec<String>, StorageError>;
 
-    /// Ends an event with its outcome in words.
-    async fn end_event(&self, id: &str, outcome: &str) -> Result<(), StorageError>;
+    /// Opens an event that ended without having come to anything (its payment or invoice was not known, say), because it was
+    /// delivered again. False when there is none, or when it has come to something.
+    async fn reopen_event(&self, id: &str) -> Result<bool, StorageError>;
 
-    /// Leaves an event for later.
-    async fn put_off_event(&self, id: &str, wait_ms: i64) -> Result<(), StorageError>;
+    /// Ends an event with its outcome in words, if it is still as it was claimed.
+    async fn end_event(&self, event: &ClaimedEvent, outcome: &str) -> Result<(), StorageError>;
 
-    /// Forgets events that are dealt with and were received longer ago than this. How many.
+    /// Leaves an event for later, if it is still as it was claimed.
+    async fn put_off_event(&self, event: &ClaimedEvent, wait_ms: i64) -> Result<(), StorageError>;
+
+    /// Forgets some events that are dealt with and were received longer ago than this. How many.
     async fn forget_events(&self, older_than_ms: i64) -> Result<usize, StorageError>;
 }

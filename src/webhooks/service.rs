@@ -1,8 +1,8 @@
 //! Taking events in, and dealing with them until each has an outcome.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures_util::stream::{self, StreamExt};
 use secrecy::{ExposeSecret, SecretString};
@@ -12,25 +12,24 @@ use super::dto::{self, Received};
 use super::model::ClaimedEvent;
 use super::plan::{Outlook, outlook};
 use super::repository::EventRepository;
-use super::signature::{SignatureError, verify};
+use super::signature::{SignatureError, precheck, verify};
 use crate::charges::crash::{self, Step};
 use crate::charges::notice::Noticed;
 use crate::charges::service::ChargesService;
 use crate::error::{Code, Problem};
 use crate::idempotency::reservation::millis;
 use crate::metrics::Metrics;
-use crate::payments::provider::PaymentProvider;
 use crate::storage::StorageError;
 use crate::tasks::Tasks;
-
-/// How long fetching the payment of an event may take.
-const FETCH_TIME: Duration = Duration::from_secs(30);
 
 /// How long an event is this process's once it is claimed. Longer than fetching and settling take.
 const CLAIM_TIME: Duration = Duration::from_secs(180);
 
 /// How many events this process deals with at a time; the others wait in the store.
 const CONCURRENCY: usize = 8;
+
+/// How many events of a round may meet a provider or a store that cannot be asked, before the rest of them waits.
+const NOT_ASKED_MAX: usize = 3;
 
 /// How long events are remembered once they are dealt with. An event that comes again after that is dealt with again,
 /// which does no harm.
@@ -65,11 +64,11 @@ enum Dealt {
 struct Parts {
     events: Arc<dyn EventRepository>,
     charges: ChargesService,
-    provider: Arc<dyn PaymentProvider>,
     metrics: Metrics,
     tasks: Tasks,
     config: WebhooksConfig,
     room: Arc<Semaphore>,
+    last_refusal_told: AtomicI64,
 }
 
 impl WebhooksService {
@@ -77,7 +76,6 @@ impl WebhooksService {
     pub fn new(
         events: Arc<dyn EventRepository>,
         charges: ChargesService,
-        provider: Arc<dyn PaymentProvider>,
         metrics: Metrics,
         tasks: Tasks,
         config: WebhooksConfig,
@@ -85,11 +83,11 @@ impl WebhooksService {
         let parts = Parts {
             events,
             charges,
-            provider,
             metrics,
             tasks,
             config,
             room: Arc::new(Semaphore::new(CONCURRENCY)),
+            last_refusal_told: AtomicI64::new(0),
         };
         Self {
             parts: Arc::new(parts),
@@ -115,10 +113,11 @@ impl WebhooksService {
         };
         let events = Arc::clone(&self.parts.events);
         let stored = event.clone();
-        let store = self
-            .parts
-            .tasks
-            .run(async move { events.store_event(&stored).await });
+        let store = self.parts.tasks.run(async move {
+            Ok::<_, StorageError>(
+                events.store_event(&stored).await? || events.reopen_event(&stored.id).await?,
+            )
+        });
         let is_new = store.await.map_err(|_| Problem::internal())??;
         crash::point(Step::EventStored);
         tracing::info!(event.id = %event.id, event.kind = %event.kind, payment.id = %event.payment_id, is_new, "webhook");
@@ -131,29 +130,40 @@ impl WebhooksService {
         Ok(())
     }
 
-    fn check(&self, signature: Option<&str>, body: &[u8]) -> Result<(), Problem> {
-        let secrets = &self.parts.config.secrets;
-        if secrets.is_empty() {
-            tracing::warn!("a webhook came, and STRIPE_WEBHOOK_SECRET is not set");
+    /// Refuses what cannot be right before its body is read.
+    pub fn expects(&self, signature: Option<&str>) -> Result<(), Problem> {
+        if self.parts.config.secrets.is_empty() {
+            self.parts.metrics.webhook("refused");
             return Err(not_configured());
         }
-        let secrets: Vec<&str> = secrets.iter().map(ExposeSecret::expose_secret).collect();
-        let now = SystemTime::now().duration_since(UNIX_EPOCH);
-        let now_seconds = now.map_or(0, |since| {
-            i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
-        });
         let header = signature.ok_or(SignatureError::Unreadable);
         header
-            .and_then(|header| verify(header, body, &secrets, now_seconds))
-            .map_err(|error| {
-                tracing::warn!(%error, "a webhook is not believed");
-                self.parts.metrics.webhook("refused");
-                Problem::new(
-                    Code::WebhookSignatureInvalid,
-                    format!("This webhook was not taken in: {error}."),
-                )
-                .field("Stripe-Signature")
-            })
+            .and_then(|header| precheck(header, now_seconds()))
+            .map_err(|error| self.refusal(error))
+    }
+
+    fn check(&self, signature: Option<&str>, body: &[u8]) -> Result<(), Problem> {
+        self.expects(signature)?;
+        let secrets = &self.parts.config.secrets;
+        let secrets: Vec<&str> = secrets.iter().map(ExposeSecret::expose_secret).collect();
+        verify(signature.unwrap_or_default(), body, &secrets, now_seconds())
+            .map_err(|error| self.refusal(error))
+    }
+
+    /// One line a minute at most: strangers must not fill the log.
+    fn refusal(&self, error: SignatureError) -> Problem {
+        self.parts.metrics.webhook("refused");
+        let (now, told) = (now_seconds(), &self.parts.last_refusal_told);
+        let last = told.load(Ordering::Relaxed);
+        let exchange = || told.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed);
+        if now - last >= 60 && exchange().is_ok() {
+            tracing::warn!(%error, "a webhook is not believed; further ones are only counted for a minute");
+        }
+        Problem::new(
+            Code::WebhookSignatureInvalid,
+            format!("This webhook was not taken in: {error}."),
+        )
+        .field("Stripe-Signature")
     }
 
     /// Deals with an event at once where there is room; else the background worker does.
@@ -170,16 +180,16 @@ impl WebhooksService {
         });
     }
 
-    /// Deals with every event that is due, up to a limit and a few at a time. Once the provider cannot be asked, the rest
-    /// waits for another round. How many had an outcome, and how many were looked at.
+    /// Deals with every event that is due, up to a limit and a few at a time. Once several cannot be asked about, the rest waits
+    /// for another round; a single one may only be about something unreadable. How many had an outcome, and how many were looked at.
     pub async fn deal_with_due(&self, limit: i64) -> Result<(usize, usize), StorageError> {
         let due = self.parts.events.due_events(limit).await?;
         let (mut ended, mut looked_at) = (0, 0);
-        let away = AtomicBool::new(false);
+        let not_asked = AtomicUsize::new(0);
         let stop = self.parts.tasks.stopping();
-        let until_away = due
-            .into_iter()
-            .take_while(|_| !away.load(Ordering::Relaxed) && !stop.is_cancelled());
+        let until_away = due.into_iter().take_while(|_| {
+            not_asked.load(Ordering::Relaxed) < NOT_ASKED_MAX && !stop.is_cancelled()
+        });
         let mut running = stream::iter(until_away)
             .map(|id| async move { self.deal_with(&id).await })
             .buffer_unordered(CONCURRENCY);
@@ -187,7 +197,9 @@ impl WebhooksService {
             looked_at += 1;
             match dealt? {
                 Dealt::Ended => ended += 1,
-                Dealt::NotAsked => away.store(true, Ordering::Relaxed),
+                Dealt::NotAsked => {
+                    not_asked.fetch_add(1, Ordering::Relaxed);
+                }
                 Dealt::PutOff | Dealt::Anothers => {}
             }
         }
@@ -213,12 +225,12 @@ impl WebhooksService {
             Outlook::Over(outcome) => {
                 tracing::info!(event.id = %id, payment.id = %event.payment_id, outcome, "webhook dealt with");
                 self.parts.metrics.webhook(outcome);
-                events.end_event(id, outcome).await?;
+                events.end_event(&event, outcome).await?;
                 Ok(Dealt::Ended)
             }
             Outlook::Later { wait_ms, why } => {
                 tracing::info!(event.id = %id, payment.id = %event.payment_id, wait_ms, why, "webhook put off");
-                events.put_off_event(id, wait_ms).await?;
+                events.put_off_event(&event, wait_ms).await?;
                 Ok(match is_not_asked {
                     true => Dealt::NotAsked,
                     false => Dealt::PutOff,
@@ -230,41 +242,46 @@ impl WebhooksService {
     async fn look_at(&self, event: &ClaimedEvent) -> Outlook {
         match self.parts.charges.is_settled_by(&event.payment_id).await {
             // Nothing that could be fetched would change it.
-            Ok(true) => return outlook(event, Some(Some(&Noticed::Known))),
+            Ok(true) => return outlook(event, Some(&Noticed::Known)),
             Ok(false) => {}
             Err(problem) => {
                 tracing::warn!(%problem, event.id = %event.id, "an event cannot be dealt with yet");
                 return outlook(event, None);
             }
         }
-        let deadline = Instant::now() + FETCH_TIME;
-        let fetched = self
-            .parts
-            .provider
-            .retrieve(&event.payment_id, deadline)
-            .await;
-        let noticed = match fetched {
+        let noticed = match self.parts.charges.notice(&event.payment_id).await {
+            Ok(noticed) => noticed,
             Err(error) => {
-                tracing::warn!(%error, event.id = %event.id, "the payment of an event cannot be fetched");
+                tracing::warn!(%error, event.id = %event.id, payment.id = %event.payment_id, "an event cannot be dealt with yet");
                 return outlook(event, None);
             }
-            Ok(None) => None,
-            Ok(Some(payment)) => match self.parts.charges.notice(payment).await {
-                Ok(noticed) => Some(noticed),
-                Err(problem) => {
-                    tracing::warn!(%problem, event.id = %event.id, "an event cannot be dealt with yet");
-                    return outlook(event, None);
-                }
-            },
         };
-        if noticed == Some(Noticed::UnknownInvoice) {
-            tracing::error!(
+        match noticed {
+            Noticed::UnknownInvoice => tracing::error!(
                 event.id = %event.id, payment.id = %event.payment_id,
                 "a payment of this installation names an invoice that is not in the books"
-            );
+            ),
+            Noticed::Waiting => tracing::warn!(
+                event.id = %event.id, payment.id = %event.payment_id,
+                "a payment takes money that the books do not account for yet"
+            ),
+            Noticed::Recovered(_)
+            | Noticed::Known
+            | Noticed::UnknownPayment
+            | Noticed::NotOurs
+            | Noticed::Parked
+            | Noticed::Contradiction(_) => {}
         }
-        outlook(event, Some(noticed.as_ref()))
+        outlook(event, Some(&noticed))
     }
+}
+
+/// Unix time by this machine's clock, which is the one that signatures are compared with.
+fn now_seconds() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(0, |since| {
+        i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+    })
 }
 
 fn not_configured() -> Problem {

@@ -39,12 +39,7 @@ pub fn verify(
     secrets: &[impl AsRef<str>],
     now_seconds: i64,
 ) -> Result<(), SignatureError> {
-    let (timestamp, signatures) = parse(header).ok_or(SignatureError::Unreadable)?;
-    let seconds: i64 = timestamp.parse().map_err(|_| SignatureError::Unreadable)?;
-    match now_seconds.checked_sub(seconds).map(i64::unsigned_abs) {
-        Some(away) if away <= TOLERANCE_SECONDS.unsigned_abs() => {}
-        Some(_) | None => return Err(SignatureError::Stale),
-    }
+    let (timestamp, signatures) = timely(header, now_seconds)?;
     let mut fits = Choice::from(0);
     for secret in secrets {
         let right = signature(secret.as_ref(), timestamp, body);
@@ -55,6 +50,20 @@ pub fn verify(
     match bool::from(fits) {
         true => Ok(()),
         false => Err(SignatureError::Mismatch),
+    }
+}
+
+/// Checks what can be checked of a header alone, so that no body is read for one that cannot be right.
+pub fn precheck(header: &str, now_seconds: i64) -> Result<(), SignatureError> {
+    timely(header, now_seconds).map(|_| ())
+}
+
+fn timely(header: &str, now_seconds: i64) -> Result<(&str, Vec<[u8; 32]>), SignatureError> {
+    let (timestamp, signatures) = parse(header).ok_or(SignatureError::Unreadable)?;
+    let seconds: i64 = timestamp.parse().map_err(|_| SignatureError::Unreadable)?;
+    match now_seconds.checked_sub(seconds).map(i64::unsigned_abs) {
+        Some(away) if away <= TOLERANCE_SECONDS.unsigned_abs() => Ok((timestamp, signatures)),
+        Some(_) | None => Err(SignatureError::Stale),
     }
 }
 

@@ -3,7 +3,7 @@
 use chargeonce::payments::mock::{Fault, FaultRule, MockRequest, MockStripe};
 use serde_json::{Value, json};
 
-use crate::support::{Line, Reply, Swept, TestApp};
+use crate::support::{Line, Reply, SENDS_MAX, Swept, TestApp};
 
 /// Another program on the account has used our key for something else.
 async fn take_the_key(app: &TestApp, key: &str) {
@@ -126,10 +126,10 @@ on_both_stores! {
         let by = |payment: &str| json!({"outcome": "succeeded", "providerPaymentId": payment, "note": "x"});
         #[rustfmt::skip]
         let table = [
-            ("it took money", failed.clone(), "has taken money"),
+            ("it took money", failed.clone(), "has taken the money"),
             ("no such payment", by("pi_none"), "knows no payment"),
             ("another invoice's payment", by(&paid.text("providerPaymentId")), "already pays charge"),
-            ("one without a verdict", by(&processing.text("providerPaymentId")), "another invoice"),
+            ("another invoice's payment without a verdict", by(&processing.text("providerPaymentId")), "not made for this invoice"),
         ];
         for (case, body, says) in table {
             let refused = resolve(&app, &id, body).await;
@@ -141,14 +141,103 @@ on_both_stores! {
         away.assert(503, "provider_unavailable", "unknown", "later");
         assert_eq!(app.attempts("inv_1").await, ["needs_review"]);
 
-        // The operator has refunded it, and knows better.
-        let forced = json!({"outcome": "failed", "note": "refunded by hand", "force": true});
+        // Money that was kept cannot be called a failure by anybody.
+        line.refuse_gets(false);
+        let forced = json!({"outcome": "failed", "note": "I know better", "force": true});
+        let refused = resolve(&app, &id, forced.clone()).await;
+        assert_eq!((refused.status, refused.text("customerCharged")), (409, "yes".into()), "{refused:#?}");
+        app.refund(parked.json()["charge"]["providerPaymentId"].as_str().unwrap()).await;
+        let resolved = resolve(&app, &id, failed).await;
+        assert_eq!((resolved.status, resolved.text("status")), (200, "failed".into()), "{resolved:#?}");
+        let charged = app.charge("inv_1").await;
+        charged.assert(201, "", "yes", "not_needed");
+        assert_eq!(charged.text("attempt"), "2");
+    }
+
+    async fn an_operator_may_insist_where_the_provider_cannot_be_asked(engine) {
+        let (mock, line) = (MockStripe::new(), Line::default());
+        let app = TestApp::with(engine).mock(&mock).provider(line.provider(&mock)).start().await;
+        app.invoice_with("inv_1", json!({"paymentMethodId": "pm_card_visa"})).await;
+        take_the_key(&app, "charge:inv_1").await;
+        let parked = app.charge("inv_1").await;
+        let id = charge_id(&parked);
+        line.refuse_gets(true);
+        let forced = json!({"outcome": "failed", "note": "seen in the dashboard", "force": true});
+
         let resolved = resolve(&app, &id, forced).await;
+
         assert_eq!((resolved.status, resolved.text("status")), (200, "failed".into()), "{resolved:#?}");
         let history = app.get(&format!("/v1/charges/{id}/evidence")).await.json();
         let last = history["data"].as_array().unwrap().last().unwrap().clone();
         assert_eq!(last["what"], "resolution");
         assert!(last["detail"].as_str().unwrap().contains("decided all the same"), "{last}");
+        app.check_oracles(&[parked]).await;
+    }
+
+    async fn a_charge_of_another_provider_is_not_decided_by_asking_this_one(engine) {
+        let app = TestApp::start(engine).await;
+        app.invoice("inv_1").await;
+        app.fault("inv_1", Fault::WrongAmount, 1);
+        let parked = app.charge("inv_1").await;
+        let (mock, line) = (MockStripe::new(), Line::default());
+        let other = line.provider_named("another", &mock);
+        let changed = app.replica().mock(&mock).provider(other).start().await;
+
+        let refused = resolve(&changed, &charge_id(&parked), json!({"outcome": "failed", "note": "none there"})).await;
+
+        assert_eq!((refused.status, refused.text("code")), (409, "resolution_contradicted".into()), "{refused:#?}");
+        assert_eq!(app.attempts("inv_1").await, ["needs_review"]);
+        app.check_oracles(&[parked]).await;
+    }
+
+    async fn a_success_beside_another_payment_that_took_money_is_refused(engine) {
+        let app = TestApp::start(engine).await;
+        app.invoice("inv_1").await;
+        app.fault("inv_1", Fault::WrongAmount, 1);
+        let parked = app.charge("inv_1").await;
+        let id = charge_id(&parked);
+        let first = parked.json()["charge"]["providerPaymentId"].as_str().unwrap().to_owned();
+        let ours = app.installation().await;
+        let second = app.payment_from_nowhere("inv_1", &ours).await;
+        let by_first = json!({"outcome": "succeeded", "providerPaymentId": first, "note": "x"});
+
+        let refused = resolve(&app, &id, by_first.clone()).await;
+        assert_eq!((refused.status, refused.text("code")), (409, "resolution_contradicted".into()), "{refused:#?}");
+        assert!(refused.text("detail").contains(&second), "{refused:#?}");
+        app.refund(&second).await;
+        assert_eq!(resolve(&app, &id, by_first).await.status, 200);
+
+        assert_eq!(app.attempts("inv_1").await, ["succeeded"]);
+    }
+
+    async fn a_payment_that_was_given_back_pays_nothing(engine) {
+        let app = TestApp::start(engine).await;
+        app.invoice("inv_1").await;
+        app.fault("inv_1", Fault::DropAfter, SENDS_MAX);
+        let lost = app.charge("inv_1").await;
+        let paid = app.mock.ledger().payments[0].id.clone();
+        app.refund(&paid).await;
+
+        // Looked up, not sent again.
+        app.hours_later(21).await;
+        assert_eq!(app.sweep().await, Swept::of(&[("needs_review", 1)]));
+
+        let parked = app.charge("inv_1").await;
+        let by_it = json!({"outcome": "succeeded", "providerPaymentId": paid, "note": "x"});
+        let refused = resolve(&app, &charge_id(&parked), by_it).await;
+        assert_eq!(refused.text("code"), "resolution_contradicted");
+        let resolved = resolve(&app, &charge_id(&parked), json!({"outcome": "failed", "note": "refunded"})).await;
+        assert_eq!(resolved.status, 200, "{resolved:#?}");
+        // The next attempt does not take the refunded payment for its own success.
+        app.mock.add_fault(FaultRule::once(Fault::Error500Before).for_key("charge:inv_1:2"));
+        let unknown = app.charge("inv_1").await;
+        unknown.assert(202, "", "unknown", "later");
+        app.past_lease().await;
+        assert_eq!(app.sweep().await, Swept::of(&[("unknown", 1)]));
+        app.hours_later(25).await;
+        assert_eq!(app.sweep().await, Swept::of(&[("failed", 1)]));
+        assert_eq!(app.attempts("inv_1").await, ["failed", "failed"]);
+        lost.check_contract();
     }
 
     async fn a_payment_that_nobody_completed_is_closed_before_a_failure_is_recorded(engine) {

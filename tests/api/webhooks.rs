@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use chargeonce::payments::mock::{Fault, FaultRule, WebhookFault, WebhookFaultRule};
+use chargeonce::payments::mock::{
+    Fault, FaultRule, MockRequest, MockStripe, WebhookFault, WebhookFaultRule,
+};
 use serde_json::{Value, json};
 
 use crate::support::{SECRET, SENDS_MAX, Swept, TestApp, seconds_now, sign};
@@ -267,7 +269,8 @@ on_both_stores! {
         let parked = app.charge("inv_1").await;
         let id = parked.json()["charge"]["id"].as_str().unwrap().to_owned();
         let payment = parked.json()["charge"]["providerPaymentId"].as_str().unwrap().to_owned();
-        let refunded = json!({"outcome": "failed", "note": "refunded by hand", "force": true});
+        app.refund(&payment).await;
+        let refunded = json!({"outcome": "failed", "note": "refunded by hand"});
         assert_eq!(app.post(&format!("/v1/charges/{id}/resolve"), &refunded).await.status, 200);
 
         // The refund's own events name the payment, which the provider still shows as succeeded.
@@ -281,6 +284,59 @@ on_both_stores! {
         assert_eq!(app.signed(&about(&payment)).await.status, 200);
         app.events_are_over().await;
         assert_eq!(app.events().await, ["done known payment_intent.succeeded"; 2]);
+    }
+
+    async fn an_event_is_not_over_before_the_books_account_for_its_own_payment(engine) {
+        let app = TestApp::with(engine).set("STRIPE_WEBHOOK_SECRET", SECRET).start().await;
+        // Attempt 1 is given up, attempt 2 leaves an open payment, attempt 3 is tried on that one and its answer is lost.
+        never_executed(&app, "inv_1").await;
+        app.change_card("inv_1", "pm_card_visa_chargeDeclined").await;
+        app.charge("inv_1").await.assert(402, "charge_declined", "no", "later");
+        app.change_card("inv_1", "pm_card_visa_chargeDeclinedInsufficientFunds").await;
+        app.mock.add_fault(FaultRule { times: SENDS_MAX, ..FaultRule::once(Fault::DropAfter).for_key("charge:inv_1:3") });
+        app.charge("inv_1").await.assert(202, "", "unknown", "later");
+        assert_eq!(app.attempts("inv_1").await, ["failed", "failed", "pending"]);
+
+        // Now the first one's payment is rolled forward.
+        let ours = app.installation().await;
+        let late = app.payment_from_nowhere("inv_1", &ours).await;
+        assert_eq!(app.signed(&about(&late)).await.status, 200);
+        app.attempt_is("inv_1", "needs_review").await;
+
+        app.charge("inv_1").await.assert(409, "charge_needs_review", "unknown", "later");
+        let paid = app.times_paid("inv_1");
+        app.hours_later(25).await;
+        app.sweep().await;
+        app.charge("inv_1").await.assert(409, "charge_needs_review", "unknown", "later");
+        assert_eq!(app.times_paid("inv_1"), paid, "nobody charged it again");
+    }
+
+    async fn money_that_comes_while_a_person_is_at_it_is_not_forgotten(engine) {
+        let (mock, line) = (MockStripe::new(), crate::support::Line::default());
+        let app = TestApp::with(engine).mock(&mock).provider(line.provider(&mock)).set("STRIPE_WEBHOOK_SECRET", SECRET).start().await;
+        app.invoice_with("inv_1", json!({"paymentMethodId": "pm_card_visa"})).await;
+        let conflict = MockRequest::post("/v1/customers", "charge:inv_1", "name=Ann");
+        app.mock.handle(conflict).await;
+        let parked = app.charge("inv_1").await;
+        let id = parked.json()["charge"]["id"].as_str().unwrap().to_owned();
+        let ours = app.installation().await;
+        let late = app.payment_from_nowhere("inv_1", &ours).await;
+        assert_eq!(app.signed(&about(&late)).await.status, 200);
+        for _ in 0..3 {
+            app.sweep().await;
+            app.age(Duration::from_secs(300)).await;
+        }
+        assert!(app.events().await[0].starts_with("pending"), "{:?}", app.events().await);
+
+        // The operator decides in the dark, and is wrong.
+        line.refuse_gets(true);
+        let forced = json!({"outcome": "failed", "note": "nothing there, I believe", "force": true});
+        assert_eq!(app.post(&format!("/v1/charges/{id}/resolve"), &forced).await.status, 200);
+        line.refuse_gets(false);
+        app.events_are_over().await;
+
+        assert_eq!(app.attempts("inv_1").await, ["failed", "needs_review"]);
+        app.charge("inv_1").await.assert(409, "charge_needs_review", "unknown", "later");
     }
 
     async fn a_second_payment_of_a_paid_or_void_invoice_changes_nothing_and_is_told(engine) {
@@ -304,7 +360,7 @@ on_both_stores! {
     }
 
     async fn an_event_while_the_provider_cannot_be_asked_waits(engine) {
-        let (mock, line) = (chargeonce::payments::mock::MockStripe::new(), crate::support::Line::default());
+        let (mock, line) = (MockStripe::new(), crate::support::Line::default());
         let app = TestApp::with(engine).mock(&mock).provider(line.provider(&mock)).set("STRIPE_WEBHOOK_SECRET", SECRET).start().await;
         app.invoice("inv_1").await;
         app.fault("inv_1", Fault::Processing, 1);

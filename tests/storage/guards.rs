@@ -20,7 +20,7 @@ on_both_stores! {
         store.record(&begun, &failed()).await;
         store.database.execute("INSERT INTO idempotency_keys SELECT 'charge:inv_1:2', operation, status, attempt, fingerprint, lease_token, \
             lease_expires_at_ms, recovery, first_sent_at_ms, last_sent_at_ms, takeovers, response_status, response_location, response_body, \
-            created_at_ms, updated_at_ms, idle, recover_after_ms FROM idempotency_keys").await;
+            created_at_ms, updated_at_ms, idle, recover_after_ms, unanswered_since_ms FROM idempotency_keys").await;
         assert_eq!(store.database.execute(&copy_charge(2, "pending")).await, 1, "after a failure there may be another");
     }
 

@@ -10,7 +10,7 @@ use futures_util::future::join_all;
 
 use crate::support::{
     Begun, Fixture, LEASE_MS, SETTLED_AT_MS, decline, every_record, failed, live_records,
-    needs_review, processing, response, succeeded, unknown,
+    needs_review, paid_by, processing, response, succeeded, unknown,
 };
 
 on_both_stores! {
@@ -41,7 +41,7 @@ on_both_stores! {
     async fn a_success_keeps_its_payment_its_time_and_its_answer(engine) {
         let store = Fixture::open(engine).await;
         let begun = store.charging("inv_1").await;
-        store.record(&begun, &succeeded()).await;
+        store.record(&begun, &paid_by("pi_paid")).await;
 
         let (charge, reservation) = latest(&store).await;
         assert_eq!(charge.status, ChargeStatus::Succeeded);
@@ -67,7 +67,7 @@ on_both_stores! {
             (needs_review(), ChargeStatus::NeedsReview, Some("pi_odd"), Some("another amount"), Recovery::LookUp),
             (unknown(), ChargeStatus::Pending, None, Some("no answer in time"), Recovery::LookUp),
             (
-                AttemptRecord::Unknown { payment_id: Some("pi_seen".into()), evidence: "cut".into(), recovery: Recovery::Resend, wait_ms: 0 },
+                AttemptRecord::Unknown { payment_id: Some("pi_seen".into()), evidence: "cut".into(), recovery: Recovery::Resend, wait_ms: 0, unanswered_since_ms: None },
                 ChargeStatus::Pending, Some("pi_seen"), Some("cut"), Recovery::Resend,
             ),
         ];

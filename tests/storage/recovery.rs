@@ -10,8 +10,8 @@ use chargeonce::webhooks::model::ProviderEvent;
 use futures_util::future::join_all;
 
 use crate::support::{
-    Fixture, LEASE_MS, attempt, failed, history_line, live_records, needs_review, processing,
-    reservation, succeeded, unknown,
+    Fixture, LEASE_MS, attempt, failed, history_line, live_records, needs_review, paid_by,
+    processing, reservation, succeeded, unknown,
 };
 
 const PAST_LEASE: Duration = Duration::from_secs(601);
@@ -62,6 +62,27 @@ on_both_stores! {
         }
     }
 
+    async fn a_decision_from_before_the_owner_stopped_takes_nothing_over(engine) {
+        for (name, record) in live_records() {
+            let store = Fixture::open(engine).await;
+            let begun = store.charging("inv_1").await;
+            store.age(PAST_LEASE).await;
+            let read = reserved(&store, &begun.charge.idempotency_key).await;
+            // Late, but nobody has taken it over yet: its record stands.
+            assert!(store.record(&begun, &record).await);
+            let before = store.dump().await;
+
+            for (recovery, claim) in [(Recovery::Resend, Claim::Expired), (Recovery::LookUp, Claim::ExpiredOrIdle)] {
+                let taken = store.take_over(&read, "second", LEASE_MS, recovery, claim).await.unwrap();
+                assert_eq!(taken, None, "{name} {recovery:?}");
+            }
+
+            assert_eq!(store.dump().await, before);
+            let again = reserved(&store, &begun.charge.idempotency_key).await;
+            assert!(store.take_over(&again, "second", LEASE_MS, Recovery::LookUp, Claim::Expired).await.unwrap().is_some());
+        }
+    }
+
     async fn due_is_what_has_no_verdict_and_an_owner_whose_lease_is_over(engine) {
         let store = Fixture::open(engine).await;
         for (name, record) in [
@@ -96,7 +117,7 @@ on_both_stores! {
 
     async fn what_is_put_off_is_not_due_until_then_and_only_its_owner_can_put_it_off(engine) {
         let store = Fixture::open(engine).await;
-        let later = AttemptRecord::Unknown { payment_id: None, evidence: "x".into(), recovery: Recovery::LookUp, wait_ms: 3_600_000 };
+        let later = AttemptRecord::Unknown { payment_id: None, evidence: "x".into(), recovery: Recovery::LookUp, wait_ms: 3_600_000, unanswered_since_ms: None };
         let begun = store.charging("recorded").await;
         store.record(&begun, &later).await;
         store.charging("put off").await;
@@ -134,7 +155,8 @@ on_both_stores! {
         store.record(&paid, &succeeded()).await;
         store.store_event(&event("evt_1")).await.unwrap();
         store.store_event(&event("evt_2")).await.unwrap();
-        store.end_event("evt_2", "known").await.unwrap();
+        let claimed = store.claim_event("evt_2", 60_000).await.unwrap().unwrap();
+        store.end_event(&claimed, "known").await.unwrap();
 
         let some = store.backlog().await.unwrap();
 
@@ -227,12 +249,14 @@ on_both_stores! {
         for id in ["evt_over", "evt_open"] {
             store.store_event(&event(id)).await.unwrap();
         }
-        store.end_event("evt_over", "known").await.unwrap();
-        store.end_event("evt_over", "another").await.unwrap();
-        store.put_off_event("evt_over", 0).await.unwrap();
+        let over = store.claim_event("evt_over", 60_000).await.unwrap().unwrap();
+        store.end_event(&over, "known").await.unwrap();
+        store.end_event(&over, "another").await.unwrap();
+        store.put_off_event(&over, 0).await.unwrap();
         assert_eq!(store.database.words("SELECT outcome AS value FROM provider_events WHERE id = 'evt_over'").await, ["known"]);
         assert!(!store.store_event(&event("evt_over")).await.unwrap(), "it is remembered");
-        store.put_off_event("evt_open", 10_000).await.unwrap();
+        let open = store.claim_event("evt_open", 60_000).await.unwrap().unwrap();
+        store.put_off_event(&open, 10_000).await.unwrap();
         assert_eq!(store.due_events(10).await.unwrap(), Vec::<String>::new());
         assert_eq!(store.forget_events(1_000).await.unwrap(), 0, "too young");
         store.age(Duration::from_secs(11)).await;
@@ -241,5 +265,65 @@ on_both_stores! {
         assert_eq!(store.forget_events(1_000).await.unwrap(), 1);
 
         assert_eq!(store.database.words("SELECT id AS value FROM provider_events").await, ["evt_open"]);
+    }
+
+    async fn whoever_claimed_an_event_too_long_ago_decides_nothing_about_it(engine) {
+        let store = Fixture::open(engine).await;
+        store.store_event(&event("evt_1")).await.unwrap();
+        let slow = store.claim_event("evt_1", 60_000).await.unwrap().unwrap();
+        store.age(Duration::from_secs(61)).await;
+        let successor = store.claim_event("evt_1", 60_000).await.unwrap().unwrap();
+
+        store.end_event(&slow, "known").await.unwrap();
+        store.put_off_event(&slow, 0).await.unwrap();
+        assert_eq!(store.due_events(10).await.unwrap(), Vec::<String>::new());
+        store.put_off_event(&successor, 0).await.unwrap();
+
+        assert_eq!(store.due_events(10).await.unwrap(), ["evt_1"]);
+    }
+
+    async fn an_event_that_came_to_nothing_is_opened_when_it_comes_again(engine) {
+        for (outcome, opens) in [
+            ("unknown_payment", true), ("unknown_invoice", true), ("another_provider", true), ("contradiction", true), ("not_asked", true),
+            ("known", false), ("succeeded", false), ("failed", false), ("parked", false), ("not_ours", false),
+        ] {
+            let store = Fixture::open(engine).await;
+            store.store_event(&event("evt_1")).await.unwrap();
+            assert!(!store.reopen_event("evt_1").await.unwrap(), "it is open");
+            let claimed = store.claim_event("evt_1", 60_000).await.unwrap().unwrap();
+            store.end_event(&claimed, outcome).await.unwrap();
+
+            assert_eq!(store.reopen_event("evt_1").await.unwrap(), opens, "{outcome}");
+            assert_eq!(store.due_events(10).await.unwrap().len(), usize::from(opens));
+        }
+    }
+
+    async fn one_payment_pays_one_charge(engine) {
+        let store = Fixture::open(engine).await;
+        let first = store.charging("inv_1").await;
+        let second = store.charging("inv_2").await;
+        assert!(store.record(&first, &paid_by("pi_1")).await);
+
+        let refused = store.record_attempt(&second.charge, &second.token, &paid_by("pi_1"), &[]).await;
+
+        assert!(refused.is_err(), "{refused:?}");
+        assert_eq!(store.state("inv_2").await, "open pending/in_progress");
+    }
+
+    async fn a_takeover_is_not_put_off_by_what_was_put_off_before(engine) {
+        let store = Fixture::open(engine).await;
+        let later = AttemptRecord::Unknown {
+            payment_id: None, evidence: "x".into(), recovery: Recovery::LookUp, wait_ms: 3_600_000, unanswered_since_ms: Some(7),
+        };
+        let begun = store.charging("inv_1").await;
+        store.record(&begun, &later).await;
+        store.age(PAST_LEASE).await;
+        let expired = reserved(&store, &begun.charge.idempotency_key).await;
+        assert_eq!(expired.unanswered_since_ms, Some(7));
+        store.take_over(&expired, "second", LEASE_MS, Recovery::LookUp, Claim::Expired).await.unwrap().unwrap();
+        assert_eq!(due(&store, 10).await, Vec::<String>::new());
+
+        store.age(PAST_LEASE).await;
+        assert_eq!(due(&store, 10).await, ["inv_1"], "its owner died: the wait of its forerunner is not its own");
     }
 }

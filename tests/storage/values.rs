@@ -43,7 +43,7 @@ on_both_stores! {
             new.charge.request.body = text.into();
             new.reservation.fingerprint = text.into();
             let begun = store.begin(&new).await;
-            let record = AttemptRecord::Unknown { payment_id: Some(text.into()), evidence: text.into(), recovery: Recovery::Resend, wait_ms: 0 };
+            let record = AttemptRecord::Unknown { payment_id: Some(text.into()), evidence: text.into(), recovery: Recovery::Resend, wait_ms: 0, unanswered_since_ms: None };
             assert!(store.record(&begun, &record).await);
             let charge = store.find_charge(&begun.charge.id).await.unwrap().unwrap();
             assert_eq!((charge.request.body.as_str(), charge.customer_id.as_str()), (text, text));

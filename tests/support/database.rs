@@ -164,6 +164,7 @@ impl TestDatabase {
             "created_at_ms",
             "updated_at_ms",
             "recover_after_ms",
+            "unanswered_since_ms",
         ];
         let events = [
             "created_at_ms",

@@ -6,8 +6,12 @@
 ALTER TABLE idempotency_keys ADD COLUMN idle BOOLEAN NOT NULL DEFAULT FALSE;
 -- The background worker leaves it alone until then. Callers do not wait for it.
 ALTER TABLE idempotency_keys ADD COLUMN recover_after_ms BIGINT NOT NULL DEFAULT 0;
+-- Since when the provider could not be asked what became of it; NULL while it can, or was not asked.
+ALTER TABLE idempotency_keys ADD COLUMN unanswered_since_ms BIGINT;
 CREATE INDEX keys_in_progress ON idempotency_keys (lease_expires_at_ms) WHERE status = 'in_progress';
 CREATE INDEX charges_of_payment ON charges (provider_payment_id) WHERE provider_payment_id IS NOT NULL;
+-- One payment pays one charge.
+CREATE UNIQUE INDEX charges_paid_by ON charges (provider, provider_payment_id) WHERE status = 'succeeded';
 
 -- What happened in an attempt that did not go straight to its verdict: what a person needs to judge it.
 CREATE TABLE charge_evidence (

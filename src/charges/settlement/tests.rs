@@ -125,6 +125,10 @@ fn a_look_up_is_recorded_by_what_it_found_and_by_the_age_of_the_sends() {
         ("nothing", vec![], "unknown LookUp", "failed never_executed"),
         ("paid", vec![paid()], "succeeded pi_1", "succeeded pi_1"),
         ("paid, besides an unfinished one", vec![payment("pi_2", RequiresConfirmation), paid()], "succeeded pi_1", "succeeded pi_1"),
+        ("paid under an earlier key", vec![of_attempt_before(paid())], "review pi_1", "succeeded pi_1"),
+        ("given back", vec![found(PaymentStatus::Refunded)], "review pi_1", "review pi_1"),
+        ("an earlier attempt's, given back", vec![of_attempt_before(found(PaymentStatus::Refunded))], "unknown LookUp", "failed never_executed"),
+        ("paid beside one that was given back", vec![found(PaymentStatus::Refunded), payment("pi_2", PaymentStatus::Succeeded)], "succeeded pi_2", "succeeded pi_2"),
         ("paid twice", vec![payment("pi_2", PaymentStatus::Succeeded), paid()], "review pi_2", "review pi_2"),
         ("a wrong amount", vec![with(paid(), |p| p.amount_minor = 1251)], "review pi_1", "review pi_1"),
         ("a wrong currency", vec![with(paid(), |p| p.currency = "eur".into())], "review pi_1", "review pi_1"),
@@ -242,4 +246,63 @@ fn the_age_of_an_attempt_is_that_of_its_last_send() {
     resent.last_sent_at_ms = 19;
     assert!(!all_sends_are_old(&resent, 20, 38));
     assert!(all_sends_are_old(&resent, 20, 39));
+}
+
+#[test]
+fn a_late_takeover_looks_before_it_sends() {
+    use FirstMove::{LookThenSend, LookUp, Send};
+    use Recovery::{LookUp as Ask, Resend};
+    const LATE: i64 = LOOK_FIRST_AFTER_MS;
+    let table = [
+        ("a first owner", 0, Resend, 0, Send),
+        ("a first owner that was slow", 0, Resend, LATE, Send),
+        ("an early takeover", 1, Resend, LATE - 1, Send),
+        ("a late takeover", 1, Resend, LATE, LookThenSend),
+        ("another late one", 7, Resend, 20 * LATE, LookThenSend),
+        ("told to ask", 0, Ask, 0, LookUp),
+        ("told to ask, early", 1, Ask, LATE - 1, LookUp),
+        ("told to ask, late", 1, Ask, LATE, LookUp),
+    ];
+    for (case, takeovers, recovery, now_ms, right) in table {
+        let held = Reservation {
+            takeovers,
+            ..reservation(ReservationState::InProgress)
+        };
+        assert_eq!(first_move(&held, recovery, now_ms), right, "{case}");
+    }
+}
+
+#[test]
+fn a_look_before_a_send_settles_on_what_took_money_or_still_may() {
+    let unknown = || Unknown::resend("x");
+    let declined = || failure(FailureKind::Declined, "card_declined");
+    let review = || Verdict::NeedsReview {
+        payment_id: Some("pi_1".into()),
+        evidence: "x".into(),
+    };
+    let released = || {
+        Verdict::Released(NotExecuted {
+            reason: NotExecutedReason::OutOfTime,
+            detail: "x".into(),
+        })
+    };
+    let cancel = || Plan::Cancel {
+        payment_id: "pi_1".into(),
+    };
+    let record = Plan::Record;
+    #[rustfmt::skip]
+    let table = [
+        ("it took the money", record(Verdict::Succeeded(paid())), true),
+        ("it still may", record(Verdict::Processing(payment("pi_1", PaymentStatus::Processing))), true),
+        ("a person must look at it", record(review()), true),
+        ("a failure, which its key repeats", record(Verdict::Failed(declined())), false),
+        ("nothing, or nobody could be asked", record(Verdict::Unknown(unknown())), false),
+        ("nothing was sent", record(released()), false),
+        ("there is more to look at", Plan::LookUp(unknown()), false),
+        ("nobody completed it: the send does", cancel(), false),
+    ];
+    for (case, plan, settles) in table {
+        let right = settles.then(|| plan.clone());
+        assert_eq!(settles_before_sending(plan), right, "{case}");
+    }
 }

@@ -126,8 +126,9 @@ fn of_payment(payment: ProviderPayment) -> Outcome {
             });
             sibling_first(Outcome::Failed(failure))
         }
-        // Held, not confirmed, or a state that did not exist when this was written: nothing may be concluded.
+        // Held, not confirmed, given back, or a state that did not exist when this was written: nothing may be concluded.
         PaymentStatus::RequiresConfirmation
+        | PaymentStatus::Refunded
         | PaymentStatus::RequiresCapture
         | PaymentStatus::Other(_) => look_up(&payment.status, Some(payment.id)),
     }
@@ -218,6 +219,7 @@ fn of_embedded(
         // An error beside a payment that took money, or still may: neither of the two is believed.
         PaymentStatus::RequiresConfirmation
         | PaymentStatus::Succeeded
+        | PaymentStatus::Refunded
         | PaymentStatus::Processing
         | PaymentStatus::RequiresAction
         | PaymentStatus::RequiresCapture
@@ -250,6 +252,7 @@ fn unexpected_state(error: &ApiError) -> Outcome {
             | PaymentStatus::RequiresPaymentMethod
             | PaymentStatus::RequiresCapture
             | PaymentStatus::Failed
+            | PaymentStatus::Refunded
             | PaymentStatus::Other(_),
         )
         | None => doubt(),

@@ -33,8 +33,8 @@ pub const STRIPE_API_BASE: &str = "https://api.stripe.com";
 pub const STRIPE_VERSION: &str = "2026-06-24.dahlia";
 /// As the official SDKs.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
-/// The largest answer that is read. A full page of a hundred payments is about a third of it.
-pub const MAX_BODY_BYTES: usize = 1024 * 1024;
+/// The largest answer that is read. A full page of a hundred payments with their Charges is about a fifth of it.
+pub const MAX_BODY_BYTES: usize = 4 * 1024 * 1024;
 
 const USER_AGENT: &str = concat!("chargeonce/", env!("CARGO_PKG_VERSION"));
 const FORM: HeaderValue = HeaderValue::from_static("application/x-www-form-urlencoded");

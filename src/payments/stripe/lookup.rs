@@ -64,23 +64,24 @@ pub(super) fn default_method(
     })
 }
 
-/// The payments of an invoice, newest first.
+/// The payments of an invoice, newest first: all that the list has, and the one that is known by its id.
 pub(super) async fn find<T: Transport>(
     provider: &StripeProvider<T>,
     query: &PaymentQuery,
     deadline: Instant,
 ) -> Result<Vec<ProviderPayment>, LookupError> {
+    let mut found = match provider.api() {
+        StripeApi::PaymentIntents => list::<T, PaymentIntent>(provider, query, deadline).await?,
+        StripeApi::Charges => list::<T, Charge>(provider, query, deadline).await?,
+    };
+    // One that is known by its id need not be in the list: it may be older, or lack our metadata.
     if let Some(id) = query.payment_id.as_deref()
+        && found.iter().all(|payment| payment.id != id)
         && payment_path(provider.api(), id).is_some()
-        && let Some(payment) = retrieve(provider, id, deadline).await?
     {
-        return Ok(vec![payment]);
+        found.extend(retrieve(provider, id, deadline).await?);
     }
-    // Unknown there by this id; the list decides whether there is anything.
-    match provider.api() {
-        StripeApi::PaymentIntents => list::<T, PaymentIntent>(provider, query, deadline).await,
-        StripeApi::Charges => list::<T, Charge>(provider, query, deadline).await,
-    }
+    Ok(found)
 }
 
 /// One payment by its id; `None` when there is none.

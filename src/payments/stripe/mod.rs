@@ -30,6 +30,7 @@ pub use client::{StripeProvider, StripeSettings};
 pub use http::{HttpSettings, HttpSetupError, HttpTransport, STRIPE_API_BASE};
 pub use in_process::InProcessTransport;
 pub use limiter::LimiterSettings;
+pub use request::is_plain_id;
 pub use retry::Backoff;
 
 /// Which of Stripe's APIs charges.

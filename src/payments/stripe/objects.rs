@@ -32,11 +32,19 @@ pub fn intent_status(status: &str) -> PaymentStatus {
 /// A PaymentIntent in our words; `None` when it lacks what a payment must have.
 pub fn payment_of_intent(intent: &PaymentIntent) -> Option<ProviderPayment> {
     let id = intent.id.clone()?;
-    let status = intent_status(intent.status.as_deref()?);
+    // A PaymentIntent stays `succeeded` when it is refunded; only its Charge tells.
+    let status = match intent_status(intent.status.as_deref()?) {
+        PaymentStatus::Succeeded if is_refunded(intent.latest_charge.as_ref()) => {
+            PaymentStatus::Refunded
+        }
+        status => status,
+    };
     let asked = intent.amount?;
     let amount_minor = match status {
         // What was taken, not what was asked for: the two are compared later.
-        PaymentStatus::Succeeded => intent.amount_received.filter(|n| *n != 0).unwrap_or(asked),
+        PaymentStatus::Succeeded | PaymentStatus::Refunded => {
+            intent.amount_received.filter(|n| *n != 0).unwrap_or(asked)
+        }
         PaymentStatus::Processing
         | PaymentStatus::RequiresAction
         | PaymentStatus::RequiresConfirmation
@@ -49,7 +57,7 @@ pub fn payment_of_intent(intent: &PaymentIntent) -> Option<ProviderPayment> {
     let failure = intent
         .last_payment_error
         .as_ref()
-        .filter(|_| status != PaymentStatus::Succeeded)
+        .filter(|_| !matches!(status, PaymentStatus::Succeeded | PaymentStatus::Refunded))
         .map(|error| Failure {
             payment_id: Some(id.clone()),
             payment_open: status == PaymentStatus::RequiresPaymentMethod && is_plain_id(&id),
@@ -67,12 +75,22 @@ pub fn payment_of_intent(intent: &PaymentIntent) -> Option<ProviderPayment> {
     })
 }
 
+fn is_refunded(charge: Option<&Reference<Charge>>) -> bool {
+    match charge {
+        Some(Reference::Object(charge)) => charge.refunded == Some(true),
+        Some(Reference::Id(_) | Reference::Other(_)) | None => false,
+    }
+}
+
 /// A Charge in our words; `None` when it lacks what a payment must have.
 ///
 /// `captured` is not looked at: we never ask for a hold, and stripe-mock answers `captured: false` to everything.
 pub fn payment_of_charge(charge: &Charge) -> Option<ProviderPayment> {
     let id = charge.id.clone()?;
     let status = match (charge.status.as_deref()?, charge.paid) {
+        ("succeeded", Some(true) | None) if charge.refunded == Some(true) => {
+            PaymentStatus::Refunded
+        }
         ("succeeded", Some(true) | None) => PaymentStatus::Succeeded,
         ("succeeded", Some(false)) => PaymentStatus::Other("succeeded, not paid".to_owned()),
         ("pending", _) => PaymentStatus::Processing,

@@ -127,9 +127,15 @@ fn append_metadata(form: &mut Serializer<'_, String>, order: &PaymentOrder) {
         .append_pair("metadata[installation_id]", &order.installation_id);
 }
 
-/// Where one payment is read; `None` for an id that cannot stand in a path.
+/// Where one payment is read, with the Charge that tells whether it was refunded; `None` for an id that cannot stand in a path.
 pub fn payment_path(api: StripeApi, id: &str) -> Option<String> {
-    is_plain_id(id).then(|| format!("{}/{}", collection(api), encode_segment(id)))
+    is_plain_id(id).then(|| {
+        let expanded = match api {
+            StripeApi::PaymentIntents => "?expand%5B%5D=latest_charge",
+            StripeApi::Charges => "",
+        };
+        format!("{}/{}{expanded}", collection(api), encode_segment(id))
+    })
 }
 
 /// Where a PaymentIntent is canceled; `None` for an id that cannot stand in a path.
@@ -161,6 +167,12 @@ pub fn list_path(
     }
     form.append_pair("created[gte]", &since.max(0).to_string())
         .append_pair("limit", PAGE_SIZE);
+    match api {
+        StripeApi::PaymentIntents => {
+            form.append_pair("expand[]", "data.latest_charge");
+        }
+        StripeApi::Charges => {}
+    }
     if let Some(after) = after {
         form.append_pair("starting_after", after);
     }
@@ -307,11 +319,11 @@ mod tests {
         let api = StripeApi::PaymentIntents;
         assert_eq!(
             list_path(api, None, since_ms, None),
-            "/v1/payment_intents?created%5Bgte%5D=1699913600&limit=100"
+            "/v1/payment_intents?created%5Bgte%5D=1699913600&limit=100&expand%5B%5D=data.latest_charge"
         );
         assert_eq!(
             list_path(api, Some("cus_1"), since_ms, Some("pi_1")),
-            "/v1/payment_intents?customer=cus_1&created%5Bgte%5D=1699913600&limit=100&starting_after=pi_1"
+            "/v1/payment_intents?customer=cus_1&created%5Bgte%5D=1699913600&limit=100&expand%5B%5D=data.latest_charge&starting_after=pi_1"
         );
     }
 }

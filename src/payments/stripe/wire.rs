@@ -64,6 +64,8 @@ pub struct PaymentIntent {
     pub metadata: Option<HashMap<String, String>>,
     /// Why the last try failed.
     pub last_payment_error: Option<ApiError>,
+    /// The last try's Charge; an object where it was asked for.
+    pub latest_charge: Option<Reference<Charge>>,
 }
 
 /// A legacy Charge.
@@ -79,6 +81,8 @@ pub struct Charge {
     pub currency: Option<String>,
     /// False on a Charge that took and will take nothing.
     pub paid: Option<bool>,
+    /// True when all of it was given back.
+    pub refunded: Option<bool>,
     /// Unix seconds.
     pub created: Option<i64>,
     /// Our own marks.

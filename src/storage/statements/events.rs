@@ -1,5 +1,17 @@
 //! What the provider told by webhook.
 
+/// How many events are forgotten at a time, so that one unit of work stays short after months without any.
+const FORGOTTEN_AT_A_TIME: i64 = 500;
+
+/// Outcomes after which a repeated delivery is worth another look: the cause may have been mended meanwhile.
+const REOPENED: [&str; 5] = [
+    "unknown_payment",
+    "unknown_invoice",
+    "another_provider",
+    "contradiction",
+    "not_asked",
+];
+
 macro_rules! event_statements {
     ($store:ident, $backend:ident, $transaction:ident) => {
         pub mod $backend {
@@ -12,8 +24,9 @@ macro_rules! event_statements {
             use diesel_async::{AsyncConnection, RunQueryDsl};
 
             use super::super::Lent;
+            use super::{FORGOTTEN_AT_A_TIME, REOPENED};
             use crate::storage::StorageError;
-            use crate::storage::fragments::{now, now_plus, open_event};
+            use crate::storage::fragments::{claimed_event, now, now_plus, open_event};
             use crate::storage::schema::provider_events;
             use crate::storage::$backend::$store;
             use crate::webhooks::model::{ClaimedEvent, ProviderEvent};
@@ -92,9 +105,34 @@ macro_rules! event_statements {
                     })
                 }
 
-                async fn end_event(&self, id: &str, outcome: &str) -> Result<(), StorageError> {
+                async fn reopen_event(&self, id: &str) -> Result<bool, StorageError> {
+                    let rows = unit!(self, $transaction, async |conn| {
+                        let came_to_nothing = provider_events::table
+                            .filter(provider_events::id.eq(id))
+                            .filter(provider_events::outcome.eq_any(REOPENED));
+                        Ok::<_, StorageError>(
+                            diesel::update(came_to_nothing)
+                                .set((
+                                    provider_events::status.eq("pending"),
+                                    provider_events::outcome.eq(None::<String>),
+                                    provider_events::received_at_ms.eq(now()),
+                                    provider_events::next_try_at_ms.eq(now()),
+                                    provider_events::updated_at_ms.eq(now()),
+                                ))
+                                .execute(conn)
+                                .await?,
+                        )
+                    })?;
+                    Ok(rows == 1)
+                }
+
+                async fn end_event(
+                    &self,
+                    event: &ClaimedEvent,
+                    outcome: &str,
+                ) -> Result<(), StorageError> {
                     unit!(self, $transaction, async |conn| {
-                        diesel::update(open_event(id))
+                        diesel::update(claimed_event(&event.id, event.tries + 1))
                             .set((
                                 provider_events::status.eq("done"),
                                 provider_events::outcome.eq(outcome),
@@ -106,9 +144,13 @@ macro_rules! event_statements {
                     })
                 }
 
-                async fn put_off_event(&self, id: &str, wait_ms: i64) -> Result<(), StorageError> {
+                async fn put_off_event(
+                    &self,
+                    event: &ClaimedEvent,
+                    wait_ms: i64,
+                ) -> Result<(), StorageError> {
                     unit!(self, $transaction, async |conn| {
-                        diesel::update(open_event(id))
+                        diesel::update(claimed_event(&event.id, event.tries + 1))
                             .set((
                                 provider_events::next_try_at_ms.eq(now_plus(wait_ms)),
                                 provider_events::updated_at_ms.eq(now()),
@@ -121,12 +163,18 @@ macro_rules! event_statements {
 
                 async fn forget_events(&self, older_than_ms: i64) -> Result<usize, StorageError> {
                     unit!(self, $transaction, async |conn| {
+                        let old: Vec<String> = provider_events::table
+                            .filter(provider_events::status.eq("done"))
+                            .filter(provider_events::received_at_ms.lt(now_plus(-older_than_ms)))
+                            .order(provider_events::received_at_ms)
+                            .limit(FORGOTTEN_AT_A_TIME)
+                            .select(provider_events::id)
+                            .load(conn)
+                            .await?;
                         Ok(diesel::delete(
                             provider_events::table
-                                .filter(provider_events::status.eq("done"))
-                                .filter(
-                                    provider_events::received_at_ms.lt(now_plus(-older_than_ms)),
-                                ),
+                                .filter(provider_events::id.eq_any(old))
+                                .filter(provider_events::status.eq("done")),
                         )
                         .execute(conn)
                         .await?)

@@ -67,13 +67,17 @@ macro_rules! key_statements {
                         let is_idle = idempotency_keys::idle
                             .eq(true)
                             .and(idle_too.into_sql::<Bool>());
+                        // Within one token's time an owner stops working once: what was read before that is too old to
+                        // decide on, for a verdict or a review may stand there now.
                         let target = held(&expired.key, &expired.lease_token)
+                            .filter(idempotency_keys::idle.eq(expired.idle))
                             .filter(idempotency_keys::lease_expires_at_ms.le(now()).or(is_idle));
                         let lease = (
                             idempotency_keys::lease_token.eq(lease_token),
                             idempotency_keys::lease_expires_at_ms.eq(now_plus(lease_ms)),
                             idempotency_keys::takeovers.eq(idempotency_keys::takeovers + 1),
                             idempotency_keys::idle.eq(false),
+                            idempotency_keys::recover_after_ms.eq(0),
                             idempotency_keys::updated_at_ms.eq(now()),
                         );
                         let returned = (KeyRow::as_returning(), now());
@@ -136,6 +140,7 @@ macro_rules! key_statements {
                         idempotency_keys::takeovers.eq(0),
                         idempotency_keys::idle.eq(false),
                         idempotency_keys::recover_after_ms.eq(0),
+                        idempotency_keys::unanswered_since_ms.eq(None::<i64>),
                         idempotency_keys::created_at_ms.eq(now()),
                         idempotency_keys::updated_at_ms.eq(now()),
                     ))
@@ -171,6 +176,7 @@ macro_rules! key_statements {
                         idempotency_keys::takeovers.eq(0),
                         idempotency_keys::idle.eq(false),
                         idempotency_keys::recover_after_ms.eq(0),
+                        idempotency_keys::unanswered_since_ms.eq(None::<i64>),
                         idempotency_keys::created_at_ms.eq(now()),
                         idempotency_keys::updated_at_ms.eq(now()),
                         idempotency_keys::response_status.eq(i32::from(response.status)),

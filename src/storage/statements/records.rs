@@ -35,10 +35,14 @@ macro_rules! record_statements {
                     }
                     // Nobody works on it from now on.
                     AttemptRecord::Unknown {
-                        recovery, wait_ms, ..
+                        recovery,
+                        wait_ms,
+                        unanswered_since_ms,
+                        ..
                     } => {
                         diesel::update(held(key, lease_token))
                             .set((
+                                idempotency_keys::unanswered_since_ms.eq(unanswered_since_ms),
                                 idempotency_keys::recovery.eq(recovery_word(*recovery)),
                                 idempotency_keys::idle.eq(true),
                                 idempotency_keys::recover_after_ms.eq(now_plus(*wait_ms)),
@@ -50,6 +54,7 @@ macro_rules! record_statements {
                     AttemptRecord::Processing { wait_ms, .. } => {
                         diesel::update(held(key, lease_token))
                             .set((
+                                idempotency_keys::unanswered_since_ms.eq(None::<i64>),
                                 idempotency_keys::recovery.eq(recovery_word(Recovery::LookUp)),
                                 idempotency_keys::idle.eq(true),
                                 idempotency_keys::recover_after_ms.eq(now_plus(*wait_ms)),

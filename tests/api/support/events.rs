@@ -105,6 +105,17 @@ impl TestApp {
         payments.last().unwrap().id.clone()
     }
 
+    /// Gives all of a payment back at the provider, by hand.
+    pub async fn refund(&self, payment_id: &str) {
+        let body = format!("payment_intent={payment_id}");
+        let key = format!("refund:{payment_id}");
+        let mut request = MockRequest::post("/v1/refunds", &key, &body);
+        request
+            .headers
+            .push(("X-Another-Program".into(), "yes".into()));
+        self.mock.handle(request).await;
+    }
+
     /// This installation's id, as payments carry it.
     pub async fn installation(&self) -> String {
         let ids = self.database.words("SELECT id AS value FROM installation");

@@ -141,8 +141,17 @@ impl Transport for Cuttable {
 impl Line {
     /// Stripe's dialect over this line.
     pub fn provider(&self, mock: &MockStripe) -> Arc<StripeProvider<impl Transport + use<>>> {
+        self.provider_named("mock", mock)
+    }
+
+    /// The same under another name, as another provider that our books do not know.
+    pub fn provider_named(
+        &self,
+        name: &'static str,
+        mock: &MockStripe,
+    ) -> Arc<StripeProvider<impl Transport + use<>>> {
         let dialect = StripeSettings {
-            name: "mock",
+            name,
             api: StripeApi::PaymentIntents,
             key_prefix: String::new(),
             timeout: Duration::from_secs(5),

@@ -113,9 +113,15 @@ pub fn decline() -> Failure {
     }
 }
 
+/// A success, each by a payment of its own.
 pub fn succeeded() -> AttemptRecord {
+    paid_by(&format!("pi_{}", uuid::Uuid::now_v7().simple()))
+}
+
+/// A success by this payment.
+pub fn paid_by(payment_id: &str) -> AttemptRecord {
     AttemptRecord::Succeeded {
-        payment_id: "pi_paid".into(),
+        payment_id: payment_id.into(),
         settled_at_ms: SETTLED_AT_MS,
         response: response(201, "paid"),
     }
@@ -149,6 +155,7 @@ pub fn unknown() -> AttemptRecord {
         evidence: "no answer in time".into(),
         recovery: Recovery::LookUp,
         wait_ms: 0,
+        unanswered_since_ms: None,
     }
 }
 

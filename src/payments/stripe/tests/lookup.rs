@@ -6,7 +6,7 @@ use super::{answer, answer_with, charge, deadline, intent, lost, not_sent, provi
 use crate::payments::outcome::PaymentStatus;
 use crate::payments::provider::{PaymentProvider, PaymentQuery};
 
-const LIST: &str = "/v1/payment_intents?customer=cus_1&created%5Bgte%5D=1699913600&limit=100";
+const LIST: &str = "/v1/payment_intents?customer=cus_1&created%5Bgte%5D=1699913600&limit=100&expand%5B%5D=data.latest_charge";
 
 fn query(payment_id: Option<&str>) -> PaymentQuery {
     PaymentQuery {
@@ -37,17 +37,106 @@ fn of_another_installation(id: &str) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_known_payment_is_fetched() {
-    let script = script([answer(200, &intent("pi_1", "processing"))]);
+async fn a_known_payment_is_fetched_beside_the_list_that_does_not_have_it() {
+    let script = script([
+        page(false, &[intent("pi_2", "succeeded")]),
+        answer(200, &intent("pi_1", "processing")),
+    ]);
+    let found = provider(PaymentIntents, &script)
+        .find(&query(Some("pi_1")), deadline(60))
+        .await
+        .expect("an answer");
+    let found: Vec<_> = found
+        .into_iter()
+        .map(|payment| (payment.id, payment.status))
+        .collect();
+    let right = [
+        ("pi_2", PaymentStatus::Succeeded),
+        ("pi_1", PaymentStatus::Processing),
+    ];
+    assert_eq!(found, right.map(|(id, status)| (id.to_owned(), status)));
+    let calls = script.calls();
+    assert_eq!(calls[0].path_and_query, LIST);
+    assert_eq!(calls[1].method, Method::Get);
+    assert_eq!(
+        calls[1].path_and_query,
+        "/v1/payment_intents/pi_1?expand%5B%5D=latest_charge"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_known_payment_that_is_in_the_list_is_not_fetched_again() {
+    let script = script([page(false, &[intent("pi_1", "succeeded")])]);
     let found = provider(PaymentIntents, &script)
         .find(&query(Some("pi_1")), deadline(60))
         .await
         .expect("an answer");
     assert_eq!(found.len(), 1);
-    assert_eq!(found[0].status, PaymentStatus::Processing);
-    let calls = script.calls();
-    assert_eq!(calls[0].method, Method::Get);
-    assert_eq!(calls[0].path_and_query, "/v1/payment_intents/pi_1");
+    assert_eq!(script.calls().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_payment_that_was_given_back_is_told_from_one_that_was_not() {
+    for (charge, status) in [
+        (r#""ch_1""#, PaymentStatus::Succeeded),
+        (
+            r#"{"id":"ch_1","refunded":false,"amount_refunded":1}"#,
+            PaymentStatus::Succeeded,
+        ),
+        (
+            r#"{"id":"ch_1","refunded":true,"amount_refunded":1250}"#,
+            PaymentStatus::Refunded,
+        ),
+        ("null", PaymentStatus::Succeeded),
+    ] {
+        let body =
+            intent("pi_1", "succeeded").replacen('{', &format!("{{\"latest_charge\":{charge},"), 1);
+        let script = script([answer(200, &body)]);
+        let provider = provider(PaymentIntents, &script);
+        let found = provider
+            .retrieve("pi_1", deadline(60))
+            .await
+            .expect("an answer");
+        assert_eq!(
+            found.map(|payment| payment.status),
+            Some(status),
+            "{charge}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_page_has_this_installations_payments_and_says_where_the_next_one_begins() {
+    let script = script([
+        page(
+            true,
+            &[intent("pi_1", "succeeded"), of_another_installation("pi_2")],
+        ),
+        page(false, &[of_another_invoice("pi_3")]),
+    ]);
+    let provider = provider(PaymentIntents, &script);
+    let since_ms = 1_700_000_000_000;
+    let first = provider
+        .page("inst", since_ms, None, deadline(60))
+        .await
+        .expect("a page");
+    let after = first.next.as_deref();
+    assert_eq!((first.payments.len(), after), (1, Some("pi_2")));
+    let second = provider
+        .page("inst", since_ms, after, deadline(60))
+        .await
+        .expect("a page");
+    assert_eq!((second.payments.len(), second.next), (1, None));
+    let whole = LIST.replace("customer=cus_1&", "");
+    let paths: Vec<_> = script
+        .calls()
+        .into_iter()
+        .map(|call| call.path_and_query)
+        .collect();
+    assert_eq!(
+        paths,
+        [whole.clone(), format!("{whole}&starting_after=pi_2")]
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -55,7 +144,7 @@ async fn a_known_payment_that_is_unknown_there_is_looked_for_in_the_list() {
     for id in ["pi_1", "no plain id"] {
         let mut results = vec![page(false, &[intent("pi_2", "succeeded")])];
         if id == "pi_1" {
-            results.insert(0, answer(404, "{}"));
+            results.push(answer(404, "{}"));
         }
         let script = script(results);
         let found = provider(PaymentIntents, &script)
@@ -63,7 +152,8 @@ async fn a_known_payment_that_is_unknown_there_is_looked_for_in_the_list() {
             .await
             .expect("an answer");
         assert_eq!(found[0].id, "pi_2");
-        assert_eq!(script.calls().last().expect("a call").path_and_query, LIST);
+        assert_eq!(found.len(), 1);
+        assert_eq!(script.calls()[0].path_and_query, LIST);
     }
 }
 
@@ -144,11 +234,11 @@ async fn what_could_not_be_asked_is_never_nothing_found() {
         ("more, but after what", None, vec![page(true, &[])]),
         ("the second page fails", None, vec![page(true, &[intent("pi_1", "succeeded")]), answer(403, "")]),
         ("one of ours is unreadable", None, vec![page(false, &[intent("pi_1", "succeeded").replace("\"eur\"", "null")])]),
-        ("known: credentials", known, vec![answer(401, "{}")]),
-        ("known: unreadable", known, vec![answer(200, "{}")]),
-        ("known: about another payment", known, vec![answer(200, &intent("pi_2", "succeeded"))]),
-        ("known: cut", known, vec![cut(), cut(), cut()]),
-        ("known: missing, then no list", known, vec![answer(404, "{}"), answer(400, "{}")]),
+        ("known: no list", known, vec![answer(400, "{}")]),
+        ("known: credentials", known, vec![page(false, &[]), answer(401, "{}")]),
+        ("known: unreadable", known, vec![page(false, &[]), answer(200, "{}")]),
+        ("known: about another payment", known, vec![page(false, &[]), answer(200, &intent("pi_2", "succeeded"))]),
+        ("known: cut", known, vec![page(false, &[]), cut(), cut(), cut()]),
     ];
     for (name, payment_id, results) in rows {
         let calls = results.len();
@@ -164,7 +254,7 @@ async fn a_look_up_is_repeated_but_not_past_its_deadline() {
     let repeated = script([
         lost("cut"),
         answer(429, ""),
-        answer(200, &intent("pi_1", "succeeded")),
+        page(false, &[intent("pi_1", "succeeded")]),
     ]);
     let found = provider(PaymentIntents, &repeated)
         .find(&query(Some("pi_1")), deadline(60))
@@ -223,7 +313,7 @@ async fn a_cancel_tells_the_state_afterwards() {
                     assert_eq!(call.path_and_query, "/v1/payment_intents/pi_1/cancel");
                     assert_eq!(call.key.as_deref(), Some("test/cancel:charge:inv_1"));
                 }
-                Method::Get => assert_eq!(call.path_and_query, "/v1/payment_intents/pi_1"),
+                Method::Get => assert_eq!(call.path_and_query, "/v1/payment_intents/pi_1?expand%5B%5D=latest_charge"),
             }
         }
     }
