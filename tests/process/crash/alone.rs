@@ -7,7 +7,7 @@ use chargeonce::charges::crash::Step;
 use futures_util::future::join_all;
 
 use super::{CASES, Case, OF_A_CALL, charge_and_die, crash_at, dying_at, ends_by_itself};
-use crate::support::{TestApp, eventually, report};
+use crate::support::{TestApp, eventually, now_ms, report};
 
 on_both_stores! {
     async fn a_crash_at_any_step_of_a_call_ends_right_though_nobody_calls_again(engine) {
@@ -95,6 +95,16 @@ async fn kill_and_restart(app: &TestApp, step: Step) -> Vec<(Step, &'static str)
     for case in CASES.iter().filter(|case| !needs_its_window(case)) {
         ends_by_itself(app, case.name, end_of(case, is_reserved)).await;
     }
+    // A look that was under way while the clocks move would put the next one off from the later time on.
+    eventually("the background worker is at rest", async || {
+        let at_work = format!(
+            "SELECT count(*) AS value FROM idempotency_keys WHERE status = 'in_progress' \
+             AND (NOT idle OR (lease_expires_at_ms <= {now} AND recover_after_ms <= {now}))",
+            now = now_ms()
+        );
+        (app.database.number(&at_work).await == 0).then_some(())
+    })
+    .await;
     app.age_past_keys().await;
     for case in CASES.iter().filter(needs_its_window) {
         ends_by_itself(app, case.name, end_of(case, is_reserved)).await;

@@ -6,7 +6,7 @@
 
 pub mod aftermath;
 mod replica;
-pub mod storm;
+mod storm;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use rand::rngs::StdRng;
@@ -16,7 +16,7 @@ use tokio::task::JoinHandle;
 
 use super::replica::Replica;
 use crate::history::Call;
-use crate::support::{PostgresServer, Reply, TestApp, real_time, reset};
+use crate::support::{PostgresServer, Reply, TestApp, now_ms, real_time, reset};
 
 const CALLERS: u64 = 20;
 
@@ -69,12 +69,6 @@ impl Counts {
             ("calls given up", self.impatient.load(Ordering::Relaxed)),
         ])
     }
-}
-
-/// Milliseconds since the epoch. The database and the provider of the run have the same clock.
-pub fn now_ms() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-    since.as_millis().try_into().unwrap()
 }
 
 /// Rages until every invoice was called for and enough was broken. All replicas and the database are there afterwards.

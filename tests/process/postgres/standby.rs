@@ -8,9 +8,9 @@ use futures_util::future::join_all;
 
 use crate::history::{Call, violations};
 use crate::long_run::aftermath::truth;
-use crate::long_run::storm::now_ms;
 use crate::support::{
-    PostgresPair, Service, ServiceBuilder, TestApp, TestDatabase, eventually, real_time, report,
+    PostgresPair, Service, ServiceBuilder, TestApp, TestDatabase, eventually, now_ms, real_time,
+    report,
 };
 
 const CALLERS: usize = 10;

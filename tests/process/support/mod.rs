@@ -32,7 +32,7 @@ pub use reply::Reply;
 pub use service::{HeldPoint, Service, ServiceBuilder, answer_on, reset};
 pub use session::Session;
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Asks again and again until there is an answer, within a bound that only a fault exceeds.
 pub async fn eventually<T>(what: &str, mut probe: impl AsyncFnMut() -> Option<T>) -> T {
@@ -52,6 +52,12 @@ pub async fn eventually<T>(what: &str, mut probe: impl AsyncFnMut() -> Option<T>
 /// A number from the environment, for the runs that have a script.
 pub fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().unwrap())
+}
+
+/// Milliseconds since the epoch. The database and the provider of a test have the same clock, until they are moved.
+pub fn now_ms() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    since.as_millis().try_into().unwrap()
 }
 
 /// Says something that is worth a line even when the test passes.
