@@ -4,47 +4,84 @@
 //! every connection is cut, as with `kill -9`. `CHARGEONCE_HOLD_AT=name=file` waits there instead, as long as the file
 //! exists, so that a test can do something to the process at that very point. A release build has none of this.
 
-/// A step of the charge flow after which the process may die.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// A step between the arrival of a call, a webhook or a round of the background worker and its end, after which the process
+/// may die.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Step {
+    /// A call for a charge has arrived; nothing was looked at.
+    Arrival,
     /// Decided to charge; nothing written yet.
     BeforeReserve,
+    /// The key's row is written and the charge's is not; neither is committed.
+    WithinReserve,
     /// The reservation is committed; the provider has not been called.
     AfterReserve,
-    /// An expired reservation was taken over.
-    AfterTakeOver,
     /// The provider has answered; nothing of it is recorded.
     AfterSend,
     /// The provider was asked what became of the attempt.
     AfterLookUp,
     /// The provider was told to close a payment.
     AfterCancel,
-    /// The verdict is recorded; the caller has no answer yet.
+    /// The verdict is there; nothing of it is written.
+    BeforeRecord,
+    /// The key's row has the verdict and the charge's has not; neither is committed.
+    WithinRecord,
+    /// The verdict is recorded; who works on the attempt has not heard of it.
     AfterRecord,
+    /// The answer is there; the caller has nothing of it.
+    BeforeAnswer,
+    /// The background worker knows what is due; nothing was taken over.
+    RoundBegun,
+    /// An expired reservation was taken over.
+    AfterTakeOver,
+    /// A webhook is stored; the provider has no answer to its delivery, and nobody has dealt with it.
+    EventStored,
+    /// A webhook belongs to this process; nothing was done about it.
+    EventClaimed,
+    /// What a webhook told is recorded; the webhook itself still waits for its end.
+    EventDealtWith,
 }
 
 impl Step {
-    /// Every step.
-    pub const ALL: [Self; 7] = [
+    /// Every step, in the order of the flow; its number is its place here.
+    pub const ALL: [Self; 16] = [
+        Self::Arrival,
         Self::BeforeReserve,
+        Self::WithinReserve,
         Self::AfterReserve,
-        Self::AfterTakeOver,
         Self::AfterSend,
         Self::AfterLookUp,
         Self::AfterCancel,
+        Self::BeforeRecord,
+        Self::WithinRecord,
         Self::AfterRecord,
+        Self::BeforeAnswer,
+        Self::RoundBegun,
+        Self::AfterTakeOver,
+        Self::EventStored,
+        Self::EventClaimed,
+        Self::EventDealtWith,
     ];
 
     /// Its name in `CHARGEONCE_CRASH_AT`.
     pub fn as_str(self) -> &'static str {
         match self {
+            Self::Arrival => "arrival",
             Self::BeforeReserve => "before_reserve",
+            Self::WithinReserve => "within_reserve",
             Self::AfterReserve => "after_reserve",
-            Self::AfterTakeOver => "after_take_over",
             Self::AfterSend => "after_send",
             Self::AfterLookUp => "after_look_up",
             Self::AfterCancel => "after_cancel",
+            Self::BeforeRecord => "before_record",
+            Self::WithinRecord => "within_record",
             Self::AfterRecord => "after_record",
+            Self::BeforeAnswer => "before_answer",
+            Self::RoundBegun => "round_begun",
+            Self::AfterTakeOver => "after_take_over",
+            Self::EventStored => "event_stored",
+            Self::EventClaimed => "event_claimed",
+            Self::EventDealtWith => "event_dealt_with",
         }
     }
 }

@@ -31,6 +31,7 @@ impl Worker {
             in_words(&verdict),
             held.lease.now_ms(),
         );
+        crash::point(Step::BeforeRecord);
         if !self.write(held, &record, &journal).await? {
             self.log_lost_lease(&charge).await;
             return Ok(Ended::LeaseLost);

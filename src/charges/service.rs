@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::answer;
+use super::crash::{self, Step};
 use super::lifecycle::{NextStep, RetryPolicy, next_step, outlook, seconds_up};
 use super::model::{Charge, ChargeStatus};
 use super::repository::{ChargeRepository, ChargeSnapshot};
@@ -136,6 +137,13 @@ impl ChargesService {
     ///
     /// The charge runs in a task of its own: dropping this future stops the waiting and nothing else.
     pub async fn charge_invoice(&self, invoice_id: String, wait: Wait) -> ChargeResult {
+        crash::point(Step::Arrival);
+        let result = self.charge_or_wait(invoice_id, wait).await;
+        crash::point(Step::BeforeAnswer);
+        result
+    }
+
+    async fn charge_or_wait(&self, invoice_id: String, wait: Wait) -> ChargeResult {
         let response_wait = self.parts.config.response_wait;
         let patience = wait
             .preferred

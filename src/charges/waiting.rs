@@ -1,15 +1,17 @@
 //! Waiting for a charge that somebody else works on: in this process without a query, in another one by asking the store.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rand::RngExt;
 
 use super::answer;
 use super::lifecycle::{outlook, seconds_up};
+use super::model::ChargeStatus;
 use super::running::Waiting;
 use super::service::{ChargeAnswer, ChargeResult, ChargesService};
 use crate::error::Problem;
-use crate::idempotency::reservation::ReservationState;
+use crate::idempotency::reservation::{ReservationState, StoredResponse};
 
 /// How a caller that waits for another process's charge asks the store: first this long, then longer, up to the longest.
 const POLL_FIRST: Duration = Duration::from_millis(100);
@@ -34,16 +36,10 @@ impl ChargesService {
         let busy = || Err(answer::in_progress(seconds_up(retry_after_ms).max(1)));
         if let Some(waiting) = waiting {
             return match within(deadline, waiting.result()).await {
-                Some(Some(Ok(ChargeAnswer::Stored {
-                    response,
-                    retry_after_seconds,
-                    ..
-                }))) => Ok(ChargeAnswer::Stored {
-                    response,
-                    replayed: true,
-                    retry_after_seconds,
-                }),
-                Some(Some(result)) => result,
+                Some(Some(result)) => match self.confirmed(invoice_id, result).await? {
+                    Some(result) => result,
+                    None => busy(),
+                },
                 Some(None) | None => busy(),
             };
         }
@@ -66,6 +62,55 @@ impl ChargesService {
         busy()
     }
 
+    /// What a caller that came later may be told of the result of a charge; nothing when another attempt is under way.
+    ///
+    /// A success is for ever, and "unknown" is never wrong. But "not charged" is true of one attempt at one time: this process
+    /// may have slept since, and another one may have charged the invoice before this caller even called. The store knows.
+    async fn confirmed(
+        &self,
+        invoice_id: &str,
+        result: ChargeResult,
+    ) -> Result<Option<ChargeResult>, Problem> {
+        let replay = |response, retry_after_seconds| {
+            Ok(Some(Ok(ChargeAnswer::Stored {
+                response,
+                replayed: true,
+                retry_after_seconds,
+            })))
+        };
+        let result = match result {
+            Ok(ChargeAnswer::Stored { response, .. }) if is_success(&response) => {
+                return replay(response, None);
+            }
+            Ok(ChargeAnswer::Undecided { .. }) => return Ok(Some(result)),
+            result @ (Ok(ChargeAnswer::Stored { .. }) | Err(_)) => result,
+        };
+        let charges = Arc::clone(&self.parts.charges);
+        let id = invoice_id.to_owned();
+        let read = async move { charges.charge_snapshot(&id).await };
+        let read = self.parts.tasks.run(read).await;
+        let snapshot = read.map_err(|_| Problem::internal())??;
+        let Some((charge, reservation)) = snapshot.and_then(|reading| reading.value.latest) else {
+            return Ok(Some(result));
+        };
+        match (reservation.state, result) {
+            (ReservationState::InProgress, result)
+                if charge.status == ChargeStatus::NeedsReview =>
+            {
+                Ok(Some(result))
+            }
+            (ReservationState::InProgress, _) => Ok(None),
+            (ReservationState::Done(response), _) | (ReservationState::Failed(response), Ok(_)) => {
+                replay(
+                    response,
+                    outlook(&charge, self.policy()).retry_after_seconds,
+                )
+            }
+            // The attempt was given back; the latest one is an older failure.
+            (ReservationState::Failed(_), Err(problem)) => Ok(Some(Err(problem))),
+        }
+    }
+
     /// The stored answer of an invoice's latest attempt, if it has one by now.
     pub(super) async fn peek(&self, invoice_id: &str) -> Result<Option<ChargeAnswer>, Problem> {
         let snapshot = self.parts.charges.charge_snapshot(invoice_id).await?;
@@ -84,6 +129,10 @@ impl ChargesService {
             None => None,
         })
     }
+}
+
+fn is_success(response: &StoredResponse) -> bool {
+    (200..300).contains(&response.status)
 }
 
 pub(super) async fn within<F: Future>(deadline: Instant, future: F) -> Option<F::Output> {

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 use futures_util::stream::{self, StreamExt};
 
 use super::repository::{Backlog, DueAttempt, RecoveryRepository};
+use crate::charges::crash::{self, Step};
 use crate::charges::recovery::Recovered;
 use crate::charges::service::ChargesService;
 use crate::error::{Code, Problem};
@@ -21,9 +22,13 @@ use crate::webhooks::service::WebhooksService;
 /// whose rows contradict each other. Else such attempts would be read again and again and stand before all others.
 const HELPLESS_WAIT_MS: i64 = 600_000;
 
-/// How long each part of a round (attempts, then events) begins new work. While the provider hangs a round would else never
-/// end, and nobody would hear of what is open.
-const PART_TIME: Duration = Duration::from_secs(60);
+/// How long a round begins new work. While the provider hangs a round would else never end, and nobody would hear of what is
+/// open. A batch of events has its turn all the same.
+const ROUND_TIME: Duration = Duration::from_secs(60);
+
+/// How long an attempt is left alone that could not be finished because the store was away, in milliseconds: long enough that
+/// one round does not read it again and again, and nothing beside a lease.
+const STORE_WAIT_MS: i64 = 1_000;
 
 /// From this age on an unsettled charge is worth a warning each round, in milliseconds. A lease and a round are shorter.
 const WORRYING_AGE_MS: i64 = 3_600_000;
@@ -131,23 +136,13 @@ impl Reconciler {
 
     async fn work(&self, sweep: &mut Sweep) -> Result<(), StorageError> {
         let stop = self.tasks.stopping();
-        let is_full =
-            |count: usize| i64::try_from(count).unwrap_or(i64::MAX) >= self.settings.batch;
-        let until = Instant::now() + PART_TIME;
+        let until = Instant::now() + ROUND_TIME;
         let goes_on = || !stop.is_cancelled() && Instant::now() < until;
+        // In turns, so that neither waits for the end of a heap of the other: each is read anew after a batch of the other.
         while goes_on() {
-            let due = self.store.due_attempts(self.settings.batch).await?;
-            let count = due.len();
-            self.finish_all(due, sweep, &goes_on).await?;
-            if !is_full(count) {
-                break;
-            }
-        }
-        let until = Instant::now() + PART_TIME;
-        while !stop.is_cancelled() && Instant::now() < until {
-            let (ended, due) = self.webhooks.deal_with_due(self.settings.batch).await?;
-            sweep.events += ended;
-            if !is_full(due) || ended == 0 {
+            let more_attempts = self.finish_some(sweep, &goes_on).await?;
+            let more_events = !stop.is_cancelled() && self.deal_with_some(sweep).await?;
+            if !more_attempts && !more_events {
                 break;
             }
         }
@@ -160,6 +155,32 @@ impl Reconciler {
         self.metrics.backlog(&backlog.value, backlog.now_ms);
         sweep.backlog = Some(backlog);
         Ok(())
+    }
+
+    /// One batch of attempts. True when there may be more.
+    async fn finish_some(
+        &self,
+        sweep: &mut Sweep,
+        goes_on: &(dyn Fn() -> bool + Sync),
+    ) -> Result<bool, StorageError> {
+        let due = self.store.due_attempts(self.settings.batch).await?;
+        let is_full = self.is_full(due.len());
+        if !due.is_empty() {
+            crash::point(Step::RoundBegun);
+        }
+        self.finish_all(due, sweep, goes_on).await?;
+        Ok(is_full)
+    }
+
+    /// One batch of events. True when there may be more.
+    async fn deal_with_some(&self, sweep: &mut Sweep) -> Result<bool, StorageError> {
+        let (ended, due) = self.webhooks.deal_with_due(self.settings.batch).await?;
+        sweep.events += ended;
+        Ok(self.is_full(due) && ended > 0)
+    }
+
+    fn is_full(&self, count: usize) -> bool {
+        i64::try_from(count).unwrap_or(i64::MAX) >= self.settings.batch
     }
 
     /// Finishes a batch, a few at a time. What does not move is put off, so that a batch is never read twice.
@@ -183,9 +204,7 @@ impl Reconciler {
                 Ok(recovered) => (recovered.as_str(), wait_after(*recovered)),
                 Err(problem) => {
                     log_problem(problem, &attempt);
-                    let passes_by = problem.code() == Code::StorageUnavailable;
-                    let wait_ms = if passes_by { 0 } else { HELPLESS_WAIT_MS };
-                    ("error", Some(wait_ms))
+                    ("error", Some(wait_after_problem(problem)))
                 }
             };
             self.metrics.recovered(word);
@@ -209,6 +228,15 @@ fn wait_after(recovered: Recovered) -> Option<i64> {
         | Recovered::Processing
         | Recovered::Unknown
         | Recovered::NeedsReview => None,
+    }
+}
+
+/// A store that was away for a moment says nothing about the attempt; a defect does.
+fn wait_after_problem(problem: &Problem) -> i64 {
+    if problem.code() == Code::StorageUnavailable {
+        STORE_WAIT_MS
+    } else {
+        HELPLESS_WAIT_MS
     }
 }
 

@@ -20,6 +20,7 @@ use crate::webhooks::repository::EventRepository;
 mod connect;
 mod error;
 mod fragments;
+mod hosts;
 mod lent;
 mod postgres;
 mod rows;

@@ -17,6 +17,7 @@ use futures_util::FutureExt;
 
 use super::StorageError;
 use super::connect::{StoreSettings, build_pool, rustls_connector};
+use super::hosts;
 use super::schema::invoices;
 
 pub type Connection = AsyncPgConnection;
@@ -118,7 +119,9 @@ async fn establish(settings: &StoreSettings) -> ConnectionResult<Connection> {
         .application_name("chargeonce")
         .connect_timeout(settings.timeout);
     let tls = rustls_connector().map_err(|error| bad(&error))?;
-    let (client, mut driver) = config.connect(tls).await.map_err(|error| bad(&error))?;
+    let (client, mut driver) = hosts::connect(&config, tls, settings.timeout)
+        .await
+        .map_err(|error| bad(&error))?;
     if settings.statement_cache {
         let mut connection =
             AsyncPgConnection::try_from_client_and_connection(client, driver).await?;

@@ -13,6 +13,7 @@ use super::model::ClaimedEvent;
 use super::plan::{Outlook, outlook};
 use super::repository::EventRepository;
 use super::signature::{SignatureError, precheck, verify};
+use crate::charges::crash::{self, Step};
 use crate::charges::notice::Noticed;
 use crate::charges::service::ChargesService;
 use crate::error::{Code, Problem};
@@ -118,6 +119,7 @@ impl WebhooksService {
             )
         });
         let is_new = store.await.map_err(|_| Problem::internal())??;
+        crash::point(Step::EventStored);
         tracing::info!(event.id = %event.id, event.kind = %event.kind, payment.id = %event.payment_id, is_new, "webhook");
         self.parts
             .metrics
@@ -215,7 +217,9 @@ impl WebhooksService {
         let Some(event) = events.claim_event(id, millis(CLAIM_TIME)).await? else {
             return Ok(Dealt::Anothers);
         };
+        crash::point(Step::EventClaimed);
         let outlook = self.look_at(&event).await;
+        crash::point(Step::EventDealtWith);
         let is_not_asked = outlook.is_not_asked();
         match outlook {
             Outlook::Over(outcome) => {

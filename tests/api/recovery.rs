@@ -213,6 +213,22 @@ on_both_stores! {
         app.check_oracles(&[told]).await;
     }
 
+    async fn a_store_that_is_away_for_a_moment_puts_an_attempt_off_for_a_moment(engine) {
+        let app = TestApp::start(engine).await;
+        let told = lost(&app, "inv_1").await;
+        app.past_lease().await;
+        // What is due can be read, and what it takes to finish it cannot.
+        app.database.execute("ALTER TABLE invoices RENAME TO gone").await;
+        assert_eq!(app.sweep().await, Swept::of(&[("error", 1)]));
+        app.database.execute("ALTER TABLE gone RENAME TO invoices").await;
+        assert_eq!(app.sweep().await, Swept::default(), "put off");
+
+        app.age(Duration::from_secs(2)).await;
+
+        assert_eq!(app.sweep().await, Swept::of(&[("succeeded", 1)]));
+        app.check_oracles(&[told]).await;
+    }
+
     async fn the_service_itself_recovers_and_a_round_that_fails_is_not_the_last(engine) {
         let app = TestApp::start(engine).await;
         let told = lost(&app, "inv_1").await;
@@ -241,7 +257,11 @@ on_both_stores! {
         let app = TestApp::with(engine).set("RECONCILE_CONCURRENCY", "1").start().await;
         let mut stopping = app.replica().start().await;
         for n in 0..5 {
-            lost(&app, &format!("inv_{n}")).await;
+            // Never executed, so that it takes its time when it is sent again: a stored answer would come at once.
+            let id = format!("inv_{n}");
+            app.invoice(&id).await;
+            app.fault(&id, Fault::DropBefore, SENDS_MAX);
+            app.charge(&id).await.assert(202, "", "unknown", "later");
         }
         app.past_lease().await;
         app.mock.set_latency(Duration::from_millis(300));

@@ -10,31 +10,9 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use serde_json::json;
 
-use crate::support::{Engine, Reply, Service, TestApp};
+use crate::support::{Engine, FAULTS, Reply, Service, TestApp, setting};
 
 const CALLERS: usize = 20;
-
-/// Every fault that the stand-in has.
-const FAULTS: [&str; 14] = [
-    "delay",
-    "drop_before",
-    "drop_after",
-    "hang_before",
-    "hang_after",
-    "error_500_before",
-    "error_500_after",
-    "error_503",
-    "rate_limit",
-    "lock_timeout",
-    "unauthorized",
-    "garbage_after",
-    "wrong_amount",
-    "processing",
-];
-
-fn setting(name: &str, default: u64) -> u64 {
-    std::env::var(name).map_or(default, |text| text.parse().unwrap())
-}
 
 mod postgres {
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -25,7 +25,9 @@ on_both_stores! {
             (open >= 64).then_some(())
         })
         .await;
-        let scarce = answer_on(service.charge_on(early, "inv_0").await).await;
+        let scarce = answer_on(service.charge_on(early, "inv_0").await)
+            .await
+            .expect("no answer");
         app.check_truth("inv_0", &scarce);
         assert!([201, 202, 503].contains(&scarce.status), "{scarce:#?}");
         let sent = app.sends();

@@ -99,4 +99,33 @@ on_both_stores! {
         assert_eq!(app.sends(), ["charge:inv_1"]);
         app.check_oracles(&[late, taken_over]).await;
     }
+
+    /// The first process sleeps between its record and the end of its work. What it then knows is old news.
+    async fn a_caller_that_waits_for_a_process_that_sleeps_is_told_what_is_true_when_it_calls(engine) {
+        let app = TestApp::start(engine).await;
+        let point = HeldPoint::new();
+        let sleeping = app.service().hold_at("after_record", &point).start().await;
+        let other = app.serve().await;
+        other.invoice_with("inv_1", "pm_card_visa_chargeDeclined").await;
+
+        let (declined, (charged, joined)) = tokio::join!(sleeping.charge("inv_1"), async {
+            point.reached().await;
+            let card = serde_json::json!({"paymentMethodId": "pm_card_visa"});
+            assert_eq!(other.patch("/v1/invoices/inv_1", &card).await.status, 200);
+            let charged = other.charge("inv_1").await;
+            let joined = tokio::join!(sleeping.charge_waiting("inv_1", 20), async {
+                // The call waits in its process when a later one is answered.
+                real_time(Duration::from_millis(300)).await;
+                assert_eq!(sleeping.get("/health/live").await.status, 200);
+                point.let_go();
+            });
+            (charged, joined.0)
+        });
+
+        declined.assert(402, "charge_declined", "no", "later");
+        charged.assert(201, "", "yes", "not_needed");
+        joined.assert(201, "", "yes", "not_needed");
+        assert!(joined.is_replay());
+        app.check_oracles(&[declined, charged, joined]).await;
+    }
 }

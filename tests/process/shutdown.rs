@@ -38,7 +38,7 @@ on_both_stores! {
             stopping.signal(signal);
             let elsewhere = other.charge("inv_2").await;
             elsewhere.assert(201, "", "yes", "not_needed");
-            let answer = answer_on(connection).await;
+            let answer = answer_on(connection).await.expect("no answer");
 
             answer.assert(201, "", "yes", "not_needed");
             assert_eq!(stopping.ended().await.code(), Some(0), "{signal}");

@@ -15,6 +15,7 @@ macro_rules! charge_statements {
             use super::super::keys::$backend::insert_key;
             use super::super::records::$backend::{take_key, write_record};
             use super::super::{Lent, guarded, one_or_guard};
+            use crate::charges::crash::{self, Step};
             use crate::charges::model::Charge;
             use crate::charges::repository::{
                 AttemptRecord, ChargeFilter, ChargeRepository, ChargeSnapshot, Evidence,
@@ -86,6 +87,7 @@ macro_rules! charge_statements {
                 ) -> Result<bool, StorageError> {
                     let outcome = unit!(self, $transaction, async |conn| {
                         take_key(conn, charge, lease_token, record).await?;
+                        crash::point(Step::WithinRecord);
                         write_record(conn, charge, record).await?;
                         add_evidence(conn, &charge.id, evidence).await
                     });
@@ -215,6 +217,7 @@ macro_rules! charge_statements {
                         if status == "open" && revision == row.invoice_revision => {}
                     Some(_) | None => return Err(StorageError::Guard),
                 }
+                crash::point(Step::WithinReserve);
                 let rows = diesel::insert_into(charges::table)
                     .values(&row)
                     .on_conflict_do_nothing()

@@ -1,6 +1,8 @@
 //! What only PostgreSQL can do to the service: be away, be shared through a pooler, hold locks, have a clock of its own.
 
+mod backlog;
 mod clock;
 mod outage;
 mod pooler;
 mod sessions;
+mod standby;

@@ -1,10 +1,10 @@
 //! What the processes of one test have in common: a database and a provider.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::service::{Service, ServiceBuilder};
-use super::{Engine, Provider, Reply, TestDatabase, eventually};
+use super::{Engine, Provider, Reply, TestDatabase, eventually, real_time, report};
 
 /// A database and a provider; any number of services run on them.
 pub struct TestApp {
@@ -58,6 +58,45 @@ impl TestApp {
             "SELECT status AS value FROM charges WHERE invoice_id = '{invoice_id}' ORDER BY attempt"
         );
         self.database.words(&sql).await
+    }
+
+    /// Waits, without a call, until no attempt and no webhook is open.
+    pub async fn nothing_is_open(&self) {
+        self.nothing_is_open_within(Duration::from_secs(30)).await;
+    }
+
+    pub async fn nothing_is_open_within(&self, bound: Duration) {
+        let begun = Instant::now();
+        let open = "SELECT (SELECT count(*) FROM charges WHERE status IN ('pending', 'processing')) \
+            + (SELECT count(*) FROM provider_events WHERE status = 'pending') AS value";
+        loop {
+            let count = self.database.number(open).await;
+            if count == 0 {
+                return;
+            }
+            assert!(
+                begun.elapsed() < bound,
+                "{count} attempts and events are open"
+            );
+            real_time(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// `chargeonce audit` finds nothing.
+    pub async fn audit(&self) {
+        let mut known = self.service().command(&["audit", "--help"]);
+        if !known.ended().await.success() {
+            report("NOT RUN: the audit (this build has no such command)");
+            return;
+        }
+        let mut audit = self.service().command(&["audit", "--json"]);
+        let status = audit.ended().await;
+        assert!(
+            status.success(),
+            "{status}: {} {}",
+            audit.stdout(),
+            audit.stderr()
+        );
     }
 
     /// The provider keys under which payments of invoices were asked for, in order, each repeat included.

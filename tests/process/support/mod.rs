@@ -14,6 +14,7 @@ mod oracles;
 mod reply;
 
 mod app;
+mod postgres_pair;
 mod postgres_server;
 mod process;
 mod provider;
@@ -23,14 +24,15 @@ mod session;
 pub use app::TestApp;
 pub use chargeonce::storage::Engine;
 pub use database::TestDatabase;
+pub use postgres_pair::PostgresPair;
 pub use postgres_server::PostgresServer;
 pub use process::{Process, Ran, real_time, signal};
-pub use provider::Provider;
+pub use provider::{FAULTS, Provider, WEBHOOK_SECRET};
 pub use reply::Reply;
-pub use service::{HeldPoint, Service, answer_on, reset};
+pub use service::{HeldPoint, Service, ServiceBuilder, answer_on, reset};
 pub use session::Session;
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Asks again and again until there is an answer, within a bound that only a fault exceeds.
 pub async fn eventually<T>(what: &str, mut probe: impl AsyncFnMut() -> Option<T>) -> T {
@@ -45,6 +47,17 @@ pub async fn eventually<T>(what: &str, mut probe: impl AsyncFnMut() -> Option<T>
         );
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
+}
+
+/// A number from the environment, for the runs that have a script.
+pub fn setting(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |text| text.parse().unwrap())
+}
+
+/// Milliseconds since the epoch. The database and the provider of a test have the same clock, until they are moved.
+pub fn now_ms() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    since.as_millis().try_into().unwrap()
 }
 
 /// Says something that is worth a line even when the test passes.

@@ -25,31 +25,68 @@ while read -r word; do
 done
 "#;
 
+/// A script that starts servers, does what it is told, and ends what it has started when its input ends.
+pub struct Servant {
+    process: Process,
+    commands: usize,
+}
+
+impl Servant {
+    pub fn start(script: &str) -> Self {
+        let mut command = Command::new("bash");
+        command
+            .args(["-c", script])
+            .env_remove("TEST_DATABASE_URL")
+            .current_dir(env!("CARGO_MANIFEST_DIR"));
+        Self {
+            process: Process::spawn(command, tempfile::tempdir().unwrap()),
+            commands: 0,
+        }
+    }
+
+    /// The rest of the line that begins so.
+    pub async fn announced(&mut self, prefix: &str) -> String {
+        self.process.announced(prefix).await
+    }
+
+    /// Says a word and waits until it is done.
+    pub async fn obey(&mut self, word: &str) {
+        self.commands += 1;
+        self.process.say(word);
+        let wanted = self.commands;
+        eventually("PostgreSQL obeys", async || {
+            let done = self.process.stdout().matches("DONE ").count();
+            (done >= wanted).then_some(())
+        })
+        .await;
+    }
+}
+
+impl Drop for Servant {
+    fn drop(&mut self) {
+        // Killing the script would leave its servers behind.
+        self.process.hang_up_and_wait();
+    }
+}
+
 /// The server.
 pub struct PostgresServer {
-    process: Process,
+    servant: Servant,
     /// Of its administrator.
     pub url: String,
     postmaster: u32,
-    commands: usize,
     is_paused: bool,
 }
 
 impl PostgresServer {
     pub async fn start() -> Self {
-        let mut command = Command::new("bash");
-        command
-            .args(["-c", SCRIPT])
-            .env_remove("TEST_DATABASE_URL")
-            .current_dir(env!("CARGO_MANIFEST_DIR"));
-        let mut process = Process::spawn(command, tempfile::tempdir().unwrap());
-        let postmaster = process.announced("PID ").await.parse().unwrap();
-        let url = process.announced("URL ").await;
+        let mut servant = Servant::start(SCRIPT);
+        let postmaster = servant.announced("PID ").await.parse().unwrap();
+        let url = servant.announced("URL ").await;
         Self {
-            process,
+            servant,
             url,
             postmaster,
-            commands: 0,
             is_paused: false,
         }
     }
@@ -75,23 +112,12 @@ impl PostgresServer {
 
     /// Ends it at once, as a crash would.
     pub async fn stop(&mut self) {
-        self.obey("stop").await;
+        self.servant.obey("stop").await;
     }
 
     /// Starts it again, at the same address.
     pub async fn start_again(&mut self) {
-        self.obey("start").await;
-    }
-
-    async fn obey(&mut self, word: &str) {
-        self.commands += 1;
-        self.process.say(word);
-        let wanted = self.commands;
-        eventually("PostgreSQL obeys", async || {
-            let done = self.process.stdout().matches("DONE ").count();
-            (done >= wanted).then_some(())
-        })
-        .await;
+        self.servant.obey("start").await;
     }
 }
 
@@ -100,8 +126,6 @@ impl Drop for PostgresServer {
         if self.is_paused {
             self.resume();
         }
-        // The script stops the server when its input ends; killing the script would leave the server behind.
-        self.process.hang_up_and_wait();
     }
 }
 

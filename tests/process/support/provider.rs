@@ -11,6 +11,24 @@ use serde_json::{Value, json};
 
 use super::process::{Limits, Process};
 
+/// Every fault that the stand-in has.
+pub const FAULTS: [&str; 14] = [
+    "delay",
+    "drop_before",
+    "drop_after",
+    "hang_before",
+    "hang_after",
+    "error_500_before",
+    "error_500_after",
+    "error_503",
+    "rate_limit",
+    "lock_timeout",
+    "unauthorized",
+    "garbage_after",
+    "wrong_amount",
+    "processing",
+];
+
 /// A request that the provider has seen.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -19,6 +37,8 @@ pub struct SeenRequest {
     pub path: String,
     pub idempotency_key: Option<String>,
     pub headers: Vec<(String, String)>,
+    /// The fault that it met.
+    pub fault: Option<String>,
     #[serde(deserialize_with = "bytes")]
     pub body: Vec<u8>,
 }
@@ -26,6 +46,9 @@ pub struct SeenRequest {
 fn bytes<'de, D: serde::Deserializer<'de>>(text: D) -> Result<Vec<u8>, D::Error> {
     String::deserialize(text).map(String::into_bytes)
 }
+
+/// What webhooks are signed with.
+pub const WEBHOOK_SECRET: &str = "whsec_test";
 
 /// A running `chargeonce mock-stripe`.
 pub struct Provider {
@@ -89,6 +112,38 @@ impl Provider {
         }
     }
 
+    /// When each payment took its money: its id, and the second by the provider's clock.
+    pub fn taken_at_seconds(&self) -> BTreeMap<String, i64> {
+        let mut taken = BTreeMap::new();
+        let mut after = String::new();
+        loop {
+            let path = format!("/v1/events?type=payment_intent.succeeded&limit=100{after}");
+            let page = self.exchange("GET", &path, "", "Authorization: Bearer sk_test_123\r\n");
+            let events = page["data"].as_array().unwrap();
+            for event in events {
+                let id = event["data"]["object"]["id"].as_str().unwrap();
+                taken.insert(id.to_owned(), event["created"].as_i64().unwrap());
+            }
+            match events.last() {
+                Some(last) if page["has_more"] == true => {
+                    after = format!("&starting_after={}", last["id"].as_str().unwrap());
+                }
+                Some(_) | None => return taken,
+            }
+        }
+    }
+
+    /// Where events go from now on: to a service, or nowhere.
+    pub fn webhooks_to(&self, service_url: Option<&str>) {
+        match service_url {
+            Some(url) => {
+                let endpoint = json!({"url": format!("{url}/v1/webhooks/stripe"), "secrets": [WEBHOOK_SECRET]});
+                self.call("POST", "/_mock/webhooks", &endpoint.to_string())
+            }
+            None => self.call("DELETE", "/_mock/webhooks", ""),
+        };
+    }
+
     pub fn advance_clock(&self, by: Duration) {
         let by = json!({"advanceSeconds": by.as_secs()});
         self.call("POST", "/_mock/clock", &by.to_string());
@@ -113,7 +168,7 @@ impl Provider {
 
     fn payment(&self, invoice_id: &str, installation_id: &str, key: &str, more: &str) {
         let body = format!(
-            "amount=1250&currency=usd&customer=cus_1&payment_method=pm_card_visa&metadata[invoice_id]={invoice_id}\
+            "amount=1250&currency=usd&customer=cus_{invoice_id}&payment_method=pm_card_visa&metadata[invoice_id]={invoice_id}\
              &metadata[installation_id]={installation_id}&metadata[charge_key]=charge:{invoice_id}{more}"
         );
         let headers = format!(

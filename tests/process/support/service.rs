@@ -12,6 +12,7 @@ use super::process::{Limits, Process, Ran};
 use super::{Reply, eventually};
 
 /// A service to be started.
+#[derive(Clone)]
 pub struct ServiceBuilder {
     variables: Vec<(String, String)>,
     limits: Limits,
@@ -189,14 +190,21 @@ impl Service {
         self.try_post(path, body, None).await.expect("no answer")
     }
 
+    pub async fn patch(&self, path: &str, body: &Value) -> Reply {
+        let request = self.client.patch(format!("{}{path}", self.url));
+        let request = request.header("Content-Type", "application/json");
+        Reply::read(request.body(body.to_string()).send().await.unwrap()).await
+    }
+
     /// Creates an open invoice over 12.50 USD.
     pub async fn invoice(&self, id: &str) {
         self.invoice_with(id, "pm_card_visa").await;
     }
 
     pub async fn invoice_with(&self, id: &str, payment_method_id: &str) {
+        // A customer each, so that a look-up lists one invoice's payments.
         let body = json!({
-            "id": id, "customerId": "cus_1", "amountCents": 1250, "currency": "usd", "paymentMethodId": payment_method_id
+            "id": id, "customerId": format!("cus_{id}"), "amountCents": 1250, "currency": "usd", "paymentMethodId": payment_method_id
         });
         let reply = self.post("/v1/invoices", &body).await;
         assert_eq!(reply.status, 201, "{reply:#?}");
@@ -243,22 +251,22 @@ impl Service {
     }
 }
 
-/// Reads the only answer on a connection.
-pub async fn answer_on(mut stream: TcpStream) -> Reply {
+/// Reads the only answer on a connection; none when the connection breaks before it.
+pub async fn answer_on(mut stream: TcpStream) -> Option<Reply> {
     let mut text = String::new();
-    stream.read_to_string(&mut text).await.unwrap();
-    let (head, body) = text.split_once("\r\n\r\n").unwrap();
+    stream.read_to_string(&mut text).await.ok()?;
+    let (head, body) = text.split_once("\r\n\r\n")?;
     let mut lines = head.lines();
     let status = lines.next().unwrap().split(' ').nth(1).unwrap();
     let header = |line: &str| {
         let (name, value) = line.split_once(": ").unwrap();
         (name.to_owned(), value.to_owned())
     };
-    Reply {
+    Some(Reply {
         status: status.parse().unwrap(),
         headers: lines.map(header).collect(),
         body: body.to_owned(),
-    }
+    })
 }
 
 /// Closes a connection with a TCP reset, which makes the server drop the handler; an orderly close would not.

@@ -1,4 +1,4 @@
-//! The process dies: at every step of a charge, whatever the provider does, and under load.
+//! After the crash callers call again: at once, after the lease, and once the key is old.
 
 use std::collections::BTreeSet;
 use std::os::unix::process::ExitStatusExt;
@@ -7,60 +7,27 @@ use std::time::Duration;
 use chargeonce::charges::crash::Step;
 use futures_util::future::join_all;
 
+use super::{CASES, Case, OF_A_CALL, charge_and_die, crash_at, dying_at};
 use crate::support::{Reply, Service, TestApp, eventually, report};
 
-/// What the provider does with a charge: its name, the payment method, a fault of the key's first sends.
-struct Case {
-    name: &'static str,
-    payment_method: &'static str,
-    fault: Option<(&'static str, u32)>,
-    payments: usize,
-}
-
-const fn case(name: &'static str, fault: Option<(&'static str, u32)>) -> Case {
-    Case {
-        name,
-        payment_method: "pm_card_visa",
-        fault,
-        payments: 1,
-    }
-}
-
-/// A lost answer is lost twice, so that the repeat within the same call does not find it.
-const CASES: [Case; 5] = [
-    case("success", None),
-    Case {
-        payment_method: "pm_card_visa_chargeDeclined",
-        payments: 0,
-        ..case("decline", None)
-    },
-    case("drop_after", Some(("drop_after", 2))),
-    case("error_500_before", Some(("error_500_before", 1))),
-    case("error_500_after", Some(("error_500_after", 1))),
-];
-
 on_both_stores! {
-    async fn a_crash_at_any_step_loses_nothing_and_charges_nothing_twice(engine) {
-        // Each step as the place of the first crash, and of a second one that hits the recovery from a crash after the send.
-        let once = Step::ALL.iter().map(|step| vec![*step]);
-        let twice = Step::ALL.iter().map(|step| vec![Step::AfterSend, *step]);
+    async fn a_call_after_a_crash_at_any_step_loses_nothing_and_charges_nothing_twice(engine) {
         let mut reached = BTreeSet::new();
-        let mut combinations = 0;
-        // A few at a time: each path has a provider and a service running.
-        for paths in once.chain(twice).collect::<Vec<_>>().chunks(4) {
-            let walked = paths.iter().map(|path| async move {
+        // A few at a time: each step has a provider and a service running.
+        for steps in OF_A_CALL.chunks(4) {
+            let walked = steps.iter().map(|step| async move {
                 let app = TestApp::start(engine).await;
-                walk(&app, path).await
+                walk(&app, *step).await.then_some(*step)
             });
-            for steps in join_all(walked).await {
-                combinations += CASES.len();
-                reached.extend(steps);
-            }
+            reached.extend(join_all(walked).await.into_iter().flatten());
         }
-        report(&format!("{combinations} combinations of crashes and answers on {engine:?}, none charged twice or lost"));
+        report(&format!(
+            "{} combinations of crashes and answers on {engine:?}, none charged twice or lost when called again",
+            OF_A_CALL.len() * CASES.len()
+        ));
         // A cancel needs a payment that nobody finished; it has a test of its own.
-        let never: Vec<&str> = Step::ALL.iter().map(|step| step.as_str()).filter(|step| !reached.contains(step)).collect();
-        assert_eq!(never, ["after_cancel"]);
+        let never: Vec<Step> = OF_A_CALL.into_iter().filter(|step| !reached.contains(step)).collect();
+        assert_eq!(never, [Step::AfterCancel]);
     }
 
     async fn a_crash_before_the_send_is_looked_up_and_not_sent_once_the_key_is_old(engine) {
@@ -150,60 +117,27 @@ on_both_stores! {
     }
 }
 
-/// Starts a service that dies at a step, and charges a new invoice with it.
-async fn crash_at(app: &TestApp, step: Step, invoice_id: &str) {
-    let mut dying = app
-        .service()
-        .set("CHARGEONCE_CRASH_AT", step.as_str())
-        .start()
-        .await;
-    dying.invoice(invoice_id).await;
-    assert!(dying.try_charge(invoice_id).await.is_none());
-    assert_eq!(dying.ended().await.signal(), Some(6));
+/// Crashes at a step once for each case, and then recovers all cases. True when a process died of it.
+async fn walk(app: &TestApp, step: Step) -> bool {
+    let service = app.serve().await;
+    let mut has_died = false;
+    for case in &CASES {
+        case.prepare(app, &service, case.name).await;
+        let dying = dying_at(app, step).await;
+        has_died |= charge_and_die(app, dying, case.name).await;
+    }
+    app.age_past_leases().await;
+    let replies = recover(app, &service).await;
+    app.check_oracles(&replies).await;
+    has_died
 }
 
-/// Crashes at each step of a path in turn, once for each case, and then recovers all cases. Returns the steps at which a
-/// process died.
-async fn walk(app: &TestApp, path: &[Step]) -> BTreeSet<&'static str> {
-    let service = app.serve().await;
-    for case in &CASES {
-        service.invoice_with(case.name, case.payment_method).await;
-        if let Some((fault, times)) = case.fault {
-            app.mock
-                .fault(&format!("charge:{}", case.name), fault, times);
-        }
+/// How often a case pays once it was called again: what a stored 500 had kept from being executed is charged then.
+fn payments_in_the_end(case: &Case) -> usize {
+    match case.name {
+        "decline" => 0,
+        _ => 1,
     }
-    let mut reached = BTreeSet::new();
-    let mut replies: Vec<Reply> = Vec::new();
-    for step in path {
-        for case in &CASES {
-            let mut dying = app
-                .service()
-                .set("CHARGEONCE_CRASH_AT", step.as_str())
-                .start()
-                .await;
-            match dying.try_charge(case.name).await {
-                Some(reply) => {
-                    assert!(dying.is_running(), "it answered and died");
-                    app.check_truth(case.name, &reply);
-                    replies.push(reply);
-                }
-                None => {
-                    assert_eq!(
-                        dying.ended().await.signal(),
-                        Some(6),
-                        "{step:?} {}",
-                        case.name
-                    );
-                    reached.insert(step.as_str());
-                }
-            }
-        }
-        app.age_past_leases().await;
-    }
-    replies.extend(recover(app, &service).await);
-    app.check_oracles(&replies).await;
-    reached
 }
 
 /// Calls again until every case has its end: at once, after another lease, and once the keys are old.
@@ -215,7 +149,7 @@ async fn recover(app: &TestApp, service: &Service) -> Vec<Reply> {
         for case in open {
             let reply = service.charge(case.name).await;
             app.check_truth(case.name, &reply);
-            let is_over = match case.payments {
+            let is_over = match payments_in_the_end(case) {
                 0 => reply.status == 402,
                 _ => reply.status == 201,
             };
@@ -233,7 +167,12 @@ async fn recover(app: &TestApp, service: &Service) -> Vec<Reply> {
     }
     assert!(open.is_empty(), "without an end: {:?}", replies.last());
     for case in &CASES {
-        assert_eq!(app.mock.paid(case.name), case.payments, "{}", case.name);
+        assert_eq!(
+            app.mock.paid(case.name),
+            payments_in_the_end(case),
+            "{}",
+            case.name
+        );
     }
     replies
 }
