@@ -264,8 +264,8 @@ fn next_steps(charge: &Charge) -> String {
          \x20   chargeonce review resolve {id} --paid-by {payment} --note \"what you saw, and who you are\"\n\
          \x20 The customer was not charged and will not be; the invoice may then be charged again:\n\
          \x20   chargeonce review resolve {id} --not-charged --note \"what you saw, and who you are\"\n\
-         A decision that the provider contradicts is refused: a refunded payment, too, is shown as one that took the money.\n\
-         With --force it is recorded all the same.\n"
+         A decision that the provider contradicts is refused. With --force it is recorded all the same, but never that the\n\
+         customer was not charged while a payment has kept the money: refund it first.\n"
     )
 }
 

@@ -228,10 +228,16 @@ impl ChargesService {
                 }
                 Response::Wait => return Ok(Noticed::Waiting),
                 Response::LookUp => match self.recover(invoice_id, Claim::ExpiredOrIdle).await? {
-                    busy @ Recovered::Busy { .. } => return Ok(Noticed::Recovered(busy)),
-                    foreign @ Recovered::Foreign => return Ok(Noticed::Recovered(foreign)),
+                    away @ (Recovered::Busy { .. } | Recovered::Foreign) => {
+                        return Ok(Noticed::Recovered(away));
+                    }
                     // Whether the books now account for this very payment, the next round tells.
-                    other => recovered = Some(other),
+                    looked_at @ (Recovered::Succeeded
+                    | Recovered::Failed
+                    | Recovered::Processing
+                    | Recovered::Unknown
+                    | Recovered::NeedsReview
+                    | Recovered::Nothing) => recovered = Some(looked_at),
                 },
                 Response::Contradict(what) => {
                     tracing::error!(invoice.id = %invoice_id, payment.id = %payment.id, what, "money that the books cannot take up");

@@ -70,7 +70,7 @@ on_both_stores! {
         let app = TestApp::start(engine).await;
         let (charge_id, payment_id) = parked(&app, "inv_1").await;
         let refusals: [(&[&str], &str); 4] = [
-            (&[&charge_id, "--not-charged"], "has taken money"),
+            (&[&charge_id, "--not-charged"], "has taken the money"),
             (&[&charge_id, "--paid-by", "pi_none"], "knows no payment pi_none"),
             (&["chg_none", "--not-charged"], "no charge with this id"),
             (&[&charge_id, "--paid-by", "pi one"], "--paid-by"),

@@ -33,12 +33,10 @@ pub fn intent_status(status: &str) -> PaymentStatus {
 pub fn payment_of_intent(intent: &PaymentIntent) -> Option<ProviderPayment> {
     let id = intent.id.clone()?;
     // A PaymentIntent stays `succeeded` when it is refunded; only its Charge tells.
-    let status = match intent_status(intent.status.as_deref()?) {
-        PaymentStatus::Succeeded if is_refunded(intent.latest_charge.as_ref()) => {
-            PaymentStatus::Refunded
-        }
-        status => status,
-    };
+    let mut status = intent_status(intent.status.as_deref()?);
+    if status == PaymentStatus::Succeeded && is_refunded(intent.latest_charge.as_ref()) {
+        status = PaymentStatus::Refunded;
+    }
     let asked = intent.amount?;
     let amount_minor = match status {
         // What was taken, not what was asked for: the two are compared later.
