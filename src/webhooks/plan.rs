@@ -11,19 +11,9 @@ const WAIT_LONGEST_MS: i64 = 3_600_000;
 /// For how long an event whose payment cannot be fetched or read is tried, in milliseconds. An audit finds what it was about.
 const GIVE_UP_ASKING_MS: i64 = 30 * 24 * 3_600_000;
 
-/// The reason when the provider or the store could not be asked.
-const NOT_ASKED: &str = "not_asked";
-
 /// For how long an event whose payment or invoice is not known is looked at again, in milliseconds. Stripe delivers for
 /// three days, too (Stripe docs, Webhooks).
 const GIVE_UP_MS: i64 = 3 * 24 * 3_600_000;
-
-impl Outlook {
-    /// True when nothing could be asked: others would fare no better now.
-    pub fn is_not_asked(&self) -> bool {
-        matches!(self, Self::Later { why: NOT_ASKED, .. })
-    }
-}
 
 /// What becomes of an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,7 +41,7 @@ pub fn outlook(event: &ClaimedEvent, found: Option<&Noticed>) -> Outlook {
     };
     let for_a_while = |why| up_to(GIVE_UP_MS, why);
     match found {
-        None => up_to(GIVE_UP_ASKING_MS, NOT_ASKED),
+        None => up_to(GIVE_UP_ASKING_MS, "not_asked"),
         Some(Noticed::UnknownPayment) => for_a_while("unknown_payment"),
         Some(Noticed::UnknownInvoice) => for_a_while("unknown_invoice"),
         // Never given up: there is money in it.

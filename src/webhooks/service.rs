@@ -14,7 +14,7 @@ use super::plan::{Outlook, outlook};
 use super::repository::EventRepository;
 use super::signature::{SignatureError, precheck, verify};
 use crate::charges::crash::{self, Step};
-use crate::charges::notice::Noticed;
+use crate::charges::notice::{NoticeError, Noticed};
 use crate::charges::service::ChargesService;
 use crate::error::{Code, Problem};
 use crate::idempotency::reservation::millis;
@@ -143,7 +143,6 @@ impl WebhooksService {
     }
 
     fn check(&self, signature: Option<&str>, body: &[u8]) -> Result<(), Problem> {
-        self.expects(signature)?;
         let secrets = &self.parts.config.secrets;
         let secrets: Vec<&str> = secrets.iter().map(ExposeSecret::expose_secret).collect();
         verify(signature.unwrap_or_default(), body, &secrets, now_seconds())
@@ -218,10 +217,9 @@ impl WebhooksService {
             return Ok(Dealt::Anothers);
         };
         crash::point(Step::EventClaimed);
-        let outlook = self.look_at(&event).await;
+        let noticed = self.look_at(&event).await;
         crash::point(Step::EventDealtWith);
-        let is_not_asked = outlook.is_not_asked();
-        match outlook {
+        match outlook(&event, noticed.as_ref()) {
             Outlook::Over(outcome) => {
                 tracing::info!(event.id = %id, payment.id = %event.payment_id, outcome, "webhook dealt with");
                 self.parts.metrics.webhook(outcome);
@@ -231,29 +229,21 @@ impl WebhooksService {
             Outlook::Later { wait_ms, why } => {
                 tracing::info!(event.id = %id, payment.id = %event.payment_id, wait_ms, why, "webhook put off");
                 events.put_off_event(&event, wait_ms).await?;
-                Ok(match is_not_asked {
-                    true => Dealt::NotAsked,
-                    false => Dealt::PutOff,
+                Ok(match noticed {
+                    None => Dealt::NotAsked,
+                    Some(_) => Dealt::PutOff,
                 })
             }
         }
     }
 
-    async fn look_at(&self, event: &ClaimedEvent) -> Outlook {
-        match self.parts.charges.is_settled_by(&event.payment_id).await {
-            // Nothing that could be fetched would change it.
-            Ok(true) => return outlook(event, Some(&Noticed::Known)),
-            Ok(false) => {}
-            Err(problem) => {
-                tracing::warn!(%problem, event.id = %event.id, "an event cannot be dealt with yet");
-                return outlook(event, None);
-            }
-        }
-        let noticed = match self.parts.charges.notice(&event.payment_id).await {
+    /// What becomes of the event's payment; `None` when the provider or the store cannot be asked.
+    async fn look_at(&self, event: &ClaimedEvent) -> Option<Noticed> {
+        let noticed = match self.notice(&event.payment_id).await {
             Ok(noticed) => noticed,
             Err(error) => {
                 tracing::warn!(%error, event.id = %event.id, payment.id = %event.payment_id, "an event cannot be dealt with yet");
-                return outlook(event, None);
+                return None;
             }
         };
         match noticed {
@@ -272,7 +262,16 @@ impl WebhooksService {
             | Noticed::Parked
             | Noticed::Contradiction(_) => {}
         }
-        outlook(event, Some(&noticed))
+        Some(noticed)
+    }
+
+    async fn notice(&self, payment_id: &str) -> Result<Noticed, NoticeError> {
+        let charges = &self.parts.charges;
+        // Nothing that could be fetched would change it.
+        if charges.is_settled_by(payment_id).await? {
+            return Ok(Noticed::Known);
+        }
+        charges.notice(payment_id).await
     }
 }
 
