@@ -70,6 +70,15 @@ summarize() {
         }' "$output"
 }
 
+# Of each test that failed: its name, and how it says why, without the trace. The last thing to be read, wherever a log is cut.
+tell_failures() {
+    awk '
+        { gsub(/\033\[[0-9;]*m/, ""); sub(/\r$/, "") }
+        /^---- .* stdout ----$/ { name = $0; gsub(/^---- | stdout ----$/, "", name); print "FAILED: " name; left = 12; next }
+        /^stack backtrace:/ || /^note: / || /^failures:/ { left = 0 }
+        left > 0 && NF { print "    " substr($0, 1, 600); left-- }' "$output"
+}
+
 not_run=()
 harness_args=("$@")
 if ! stripe_mock_provide; then
@@ -114,6 +123,9 @@ for what in ${not_run[@]+"${not_run[@]}"}; do
     echo "NOT RUN: $what"
     if [[ "${CI:-}" == true && "$code" -eq 0 ]]; then code=1; fi
 done
-if [[ "$cargo_code" -ne 0 ]]; then echo "cargo test ended with code $cargo_code"; fi
+if [[ "$cargo_code" -ne 0 ]]; then
+    tell_failures
+    echo "cargo test ended with code $cargo_code"
+fi
 tail -n 1 <<<"$counts"
 exit "$code"

@@ -185,9 +185,7 @@ impl Provider {
     /// One exchange on a connection of its own. Blocks: what the provider's books say is asked in synchronous places too.
     fn exchange(&self, method: &str, path: &str, body: &str, headers: &str) -> Value {
         let mut stream = TcpStream::connect(&self.address).unwrap();
-        stream
-            .set_read_timeout(Some(Duration::from_secs(20)))
-            .unwrap();
+        stream.set_read_timeout(Some(super::PATIENCE)).unwrap();
         let length = body.len();
         let request = format!(
             "{method} {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n{headers}Content-Length: {length}\r\n\r\n{body}",
