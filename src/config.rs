@@ -18,6 +18,9 @@ use crate::storage::{Engine, StoreSettings};
 /// The longest that a provider's key may be used, in hours: Stripe may drop it after 24.
 const KEY_WINDOW_HOURS_MAX: u64 = 23;
 
+/// The shortest window, in hours. Past the window a request counts as dead, so it must be longer than any request lives.
+const KEY_WINDOW_HOURS_MIN: u64 = 5;
+
 /// No setting makes sense beyond it, and sums of such durations cannot overflow.
 const DURATION_MAX: Duration = Duration::from_secs(30 * 24 * 3_600);
 
@@ -204,6 +207,12 @@ impl Settings {
             return Err(wrong(
                 "PROVIDER_KEY_WINDOW",
                 "must be at most 23h: the provider may drop a key after 24h, and would then charge again",
+            ));
+        }
+        if self.provider_key_window < Duration::from_secs(KEY_WINDOW_HOURS_MIN * 3_600) {
+            return Err(wrong(
+                "PROVIDER_KEY_WINDOW",
+                "must be at least 5h: past it a request that was sent counts as dead, and the next attempt may charge",
             ));
         }
         let whole_call = self.whole_call();

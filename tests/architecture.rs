@@ -95,6 +95,7 @@ fn decisions_are_pure() {
         "src/idempotency/fingerprint.rs",
         "src/idempotency/key.rs",
         "src/charges/lifecycle.rs",
+        "src/charges/ownership.rs",
         "src/charges/settlement.rs",
         "src/charges/takeover.rs",
         "src/charges/journal.rs",

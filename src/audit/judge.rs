@@ -16,6 +16,8 @@ const OVERDUE_AFTER_MS: i64 = 600_000;
 pub struct Case {
     /// The invoice that the payments name.
     pub invoice_id: Option<String>,
+    /// This installation's id, as its payments carry it.
+    pub installation_id: String,
     /// What our books say of it.
     pub books: BookedInvoice,
     /// Its payments as the provider shows them: every one that a charge of it names or that took money in the period. A
@@ -157,6 +159,17 @@ fn of_a_paid_charge(case: &Case, charge: &BookedCharge) -> Option<Finding> {
             detail,
         ));
     }
+    if names_another(case, payment) {
+        let detail = format!(
+            "The charge is recorded as paid by payment {named}, which names another invoice or another installation."
+        );
+        return Some(finding(
+            FindingKind::PaidHereNotThere,
+            charge,
+            Some(payment),
+            detail,
+        ));
+    }
     difference(charge, payment)
 }
 
@@ -275,6 +288,12 @@ fn missing(case: &Case) -> &'static str {
 fn is_of(case: &Case, payment: &ProviderPayment) -> bool {
     let named = payment.invoice_id.as_ref();
     named.is_none() || named == case.invoice_id.as_ref()
+}
+
+/// True for a payment whose marks say that it was made for something else: another invoice, or another program's.
+fn names_another(case: &Case, payment: &ProviderPayment) -> bool {
+    let installation = payment.installation_id.as_ref();
+    !is_of(case, payment) || installation.is_some_and(|id| *id != case.installation_id)
 }
 
 fn payment_named<'a>(case: &'a Case, charge: &BookedCharge) -> Option<&'a ProviderPayment> {

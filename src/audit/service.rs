@@ -287,6 +287,7 @@ impl AuditService {
         }
         Ok(Case {
             invoice_id: suspect.invoice_id.clone(),
+            installation_id: self.installation_id.clone(),
             books: books.clone(),
             payments,
             claims,

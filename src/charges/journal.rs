@@ -7,7 +7,7 @@ use crate::idempotency::reservation::Recovery;
 use crate::payments::outcome::{Outcome, ProviderPayment};
 
 /// The lines of one turn.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Journal {
     lines: Vec<Evidence>,
     /// How the last look-up of the turn went, when there was one after the last send.

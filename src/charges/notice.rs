@@ -108,7 +108,9 @@ fn response_to(payment: &ProviderPayment, snapshot: &ChargeSnapshot, looked_up: 
     let is_its = charge.provider_payment_id.as_deref() == Some(payment.id.as_str());
     match charge.status {
         ChargeStatus::Pending | ChargeStatus::Processing if looked_up => {
-            match takes_money(payment) && !is_its {
+            // Its own may well be under way without a verdict; money that was taken must get into the books.
+            let is_accounted_for = is_its && payment.status == PaymentStatus::Processing;
+            match takes_money(payment) && !is_accounted_for {
                 true => Response::Wait,
                 false => Response::Nothing,
             }
@@ -277,7 +279,7 @@ impl ChargesService {
     }
 
     /// Opens an attempt that only holds the payment, so that nobody charges the invoice again before a person has looked.
-    async fn park(
+    pub(super) async fn park(
         &self,
         payment: ProviderPayment,
         snapshot: ChargeSnapshot,

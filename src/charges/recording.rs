@@ -23,6 +23,31 @@ impl Worker {
         &self,
         held: &HeldAttempt,
         verdict: Verdict,
+        journal: Journal,
+    ) -> Result<Ended, StorageError> {
+        let refused = match self.record_as(held, verdict.clone(), journal.clone()).await {
+            Err(StorageError::Inconsistent(why)) => why,
+            ended => return ended,
+        };
+        // Else the same success would be found and refused again for ever, and nobody would hear of it.
+        let Verdict::Succeeded(payment) = verdict else {
+            return Err(StorageError::Inconsistent(refused));
+        };
+        tracing::error!(charge.key = %held.charge.idempotency_key, payment.id = %payment.id, why = refused, "a success contradicts the books");
+        let parked = Verdict::NeedsReview {
+            evidence: format!(
+                "payment {} took the money, and the books cannot take it up: is it recorded elsewhere, or the invoice not open?",
+                payment.id
+            ),
+            payment_id: Some(payment.id),
+        };
+        self.record_as(held, parked, journal).await
+    }
+
+    async fn record_as(
+        &self,
+        held: &HeldAttempt,
+        verdict: Verdict,
         mut journal: Journal,
     ) -> Result<Ended, StorageError> {
         let (charge, record) = self.to_record(held, verdict.clone(), journal.looked)?;

@@ -163,7 +163,7 @@ impl ChargesService {
 
 /// No payment of an invoice is older than the invoice, nor than the first send of its attempt: whichever is older, because
 /// the two may have been stamped by different clocks.
-fn payments_since(snapshot: &ChargeSnapshot) -> i64 {
+pub(super) fn payments_since(snapshot: &ChargeSnapshot) -> i64 {
     let created_at_ms = snapshot.invoice.created_at_ms;
     let latest = snapshot.latest.as_ref();
     latest.map_or(created_at_ms, |(_, reservation)| {

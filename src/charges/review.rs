@@ -6,9 +6,12 @@ use std::time::{Duration, Instant};
 use super::answer;
 use super::lifecycle::outlook;
 use super::model::{Charge, ChargeStatus};
-use super::repository::{AttemptRecord, Evidence, EvidenceKind, Resolution};
+use super::ownership::may_still_arrive;
+use super::repository::{AttemptRecord, ChargeSnapshot, Evidence, EvidenceKind, Resolution};
 use super::service::ChargesService;
+use super::settlement::all_sends_are_old;
 use crate::error::{Code, Problem};
+use crate::idempotency::repository::Reading;
 use crate::idempotency::reservation::new_lease_token;
 use crate::payments::outcome::{Failure, FailureKind, PaymentStatus, ProviderPayment};
 use crate::payments::provider::{LookupError, PaymentQuery};
@@ -104,7 +107,7 @@ impl ChargesService {
                 charge.provider
             ))),
             Some(payment_id) => self.confirm_payment(&charge, payment_id, since_ms).await,
-            None => self.confirm_no_payment(&charge, since_ms).await,
+            None => self.confirm_no_payment(&charge, &snapshot).await,
         };
         let asked = match asked {
             Ok(said) => said,
@@ -210,9 +213,22 @@ impl ChargesService {
                 "The provider knows no payment {payment_id}."
             )));
         };
+        let installation_id = self.parts.config.installation_id.as_str();
+        let is_ours = payment.installation_id.as_deref() == Some(installation_id);
         if payment.invoice_id.as_deref() != Some(charge.invoice_id.as_str()) {
-            return Err(contradicted(format!(
+            let refusal = contradicted(format!(
                 "Payment {payment_id} was not made for this invoice."
+            ));
+            return Err(Refusal {
+                // Another invoice of ours has a claim to it, and could not be paid by it any more.
+                may_force: !(is_ours && payment.invoice_id.is_some()),
+                ..refusal
+            });
+        }
+        // Another program on the same account may number its invoices alike.
+        if !is_ours {
+            return Err(contradicted(format!(
+                "Payment {payment_id} does not carry this installation's id: another program may have made it."
             )));
         }
         if payment.status != PaymentStatus::Succeeded {
@@ -233,12 +249,31 @@ impl ChargesService {
     }
 
     /// No payment of the invoice has taken money and kept it, or still may; those that nobody completed are closed, whatever
-    /// else there is.
-    async fn confirm_no_payment(&self, charge: &Charge, since_ms: i64) -> Result<String, Refusal> {
+    /// else there is. A payment that names another invoice or installation is none of this one's.
+    async fn confirm_no_payment(
+        &self,
+        charge: &Charge,
+        snapshot: &Reading<ChargeSnapshot>,
+    ) -> Result<String, Refusal> {
         let named = charge.provider_payment_id.clone().unwrap_or_default();
+        let since_ms = snapshot.value.invoice.created_at_ms;
+        let mut found = self.payments_since(charge, &named, since_ms).await?;
+        let installation_id = &self.parts.config.installation_id;
+        found.retain(|payment| !is_anothers(payment, charge, installation_id));
         let mut contradictions = Vec::new();
+        let window_ms = self.policy().key_window_ms;
+        let latest = snapshot.value.latest.as_ref();
+        let is_old = latest.is_some_and(|(_, reservation)| {
+            all_sends_are_old(reservation, window_ms, snapshot.now_ms)
+        });
+        if may_still_arrive(charge, &found, is_old) {
+            contradictions.push(contradicted(
+                "This attempt's own request was sent a short time ago, and may still take money at the provider."
+                    .to_owned(),
+            ));
+        }
         let mut canceled = 0;
-        for payment in self.payments_since(charge, &named, since_ms).await? {
+        for payment in found {
             match payment.status {
                 PaymentStatus::RequiresAction
                 | PaymentStatus::RequiresConfirmation
@@ -310,6 +345,14 @@ impl ChargesService {
         )
         .never(outlook(charge, self.policy()).customer_charged)
     }
+}
+
+/// True for a payment whose marks say that it is another invoice's or another installation's.
+fn is_anothers(payment: &ProviderPayment, charge: &Charge, installation_id: &str) -> bool {
+    let differs =
+        |mark: &Option<String>, own: &str| mark.as_deref().is_some_and(|mark| mark != own);
+    differs(&payment.invoice_id, &charge.invoice_id)
+        || differs(&payment.installation_id, installation_id)
 }
 
 fn may_have_money(payment: &ProviderPayment) -> bool {

@@ -200,6 +200,11 @@ impl ChargesService {
                     attempt,
                     open_payment_id,
                 } => {
+                    if open_payment_id.is_none()
+                        && self.meets_a_latecomer(&snapshot, now_ms).await?
+                    {
+                        continue;
+                    }
                     let reserved = self
                         .reserve(&snapshot, attempt, open_payment_id, fingerprint, now_ms)
                         .await;

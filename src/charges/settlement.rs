@@ -3,7 +3,8 @@
 //! Two rules stand above all others: an attempt is called failed only when it is certain that it took no money and
 //! never will, and money that the provider took is recorded whatever else is wrong with it.
 
-use super::model::{Charge, ChargeStatus};
+use super::model::Charge;
+use super::ownership::{adoptable, is_its_own, is_this_attempts, mismatch};
 use crate::idempotency::decision::is_older_than;
 use crate::idempotency::reservation::{Recovery, Reservation};
 use crate::payments::outcome::{
@@ -138,12 +139,15 @@ pub fn after_look_up(found: &[ProviderPayment], charge: &Charge, context: &LookU
     }
 }
 
-/// True when the provider is still at work on a payment, or holds funds for one.
+/// True when the provider is still at work on a payment, holds funds for one, or waits for the customer's consent.
 fn others_may_pay(found: &[ProviderPayment]) -> bool {
     found.iter().any(|payment| {
         matches!(
             payment.status,
-            PaymentStatus::Processing | PaymentStatus::RequiresCapture
+            PaymentStatus::Processing
+                | PaymentStatus::RequiresCapture
+                | PaymentStatus::RequiresAction
+                | PaymentStatus::Other(_)
         )
     })
 }
@@ -152,7 +156,7 @@ fn others_may_pay(found: &[ProviderPayment]) -> bool {
 fn without_success(found: &[ProviderPayment], charge: &Charge, context: &LookUpContext) -> Plan {
     if let Some(plan) = found
         .iter()
-        .find_map(|payment| while_it_may_pay(payment, context))
+        .find_map(|payment| while_it_may_pay(payment, charge, context))
     {
         return plan;
     }
@@ -177,6 +181,13 @@ fn without_success(found: &[ProviderPayment], charge: &Charge, context: &LookUpC
         .find_map(|payment| payment.failure.clone());
     if let Some(failure) = failed {
         return Plan::Record(Verdict::Failed(failure));
+    }
+    // Its key stands for this payment, or its request confirms it: neither can take money any more.
+    let is_closed = |payment: &&ProviderPayment| {
+        payment.status == PaymentStatus::Canceled && is_its_own(payment, charge)
+    };
+    if let Some(closed) = found.iter().find(is_closed) {
+        return Plan::Record(Verdict::Failed(canceled_unfinished(closed.id.clone())));
     }
     if context.all_sends_are_old
         && let Some(open) = found
@@ -204,7 +215,11 @@ fn without_success(found: &[ProviderPayment], charge: &Charge, context: &LookUpC
 }
 
 /// What a payment that may still take money asks for; nothing for one that cannot by itself.
-fn while_it_may_pay(payment: &ProviderPayment, context: &LookUpContext) -> Option<Plan> {
+fn while_it_may_pay(
+    payment: &ProviderPayment,
+    charge: &Charge,
+    context: &LookUpContext,
+) -> Option<Plan> {
     let review = |evidence: String| {
         Some(Plan::Record(Verdict::NeedsReview {
             payment_id: Some(payment.id.clone()),
@@ -217,7 +232,9 @@ fn while_it_may_pay(payment: &ProviderPayment, context: &LookUpContext) -> Optio
         })
     };
     match (&payment.status, context.all_sends_are_old) {
-        (PaymentStatus::Processing, _) | (PaymentStatus::RequiresAction, false) => {
+        (PaymentStatus::Processing, _) | (PaymentStatus::RequiresAction, false)
+            if is_its_own(payment, charge) =>
+        {
             Some(Plan::Record(Verdict::Processing(payment.clone())))
         }
         (PaymentStatus::RequiresCapture, _) => {
@@ -227,9 +244,14 @@ fn while_it_may_pay(payment: &ProviderPayment, context: &LookUpContext) -> Optio
         (PaymentStatus::Other(status), true) => review(format!(
             "the payment has a status that is not known here: {status}"
         )),
-        (PaymentStatus::RequiresConfirmation | PaymentStatus::Other(_), false) => {
-            Some(Plan::Record(Verdict::Unknown(context.unknown.clone())))
-        }
+        // One that another attempt made is not taken for this one's: with it, its failure would be.
+        (PaymentStatus::Processing, _)
+        | (
+            PaymentStatus::RequiresAction
+            | PaymentStatus::RequiresConfirmation
+            | PaymentStatus::Other(_),
+            false,
+        ) => Some(Plan::Record(Verdict::Unknown(context.unknown.clone()))),
         (
             PaymentStatus::RequiresPaymentMethod
             | PaymentStatus::Canceled
@@ -247,36 +269,10 @@ fn was_given_back(payment: &ProviderPayment, charge: &Charge) -> bool {
     payment.status == PaymentStatus::Refunded && is_its_own(payment, charge)
 }
 
-/// True for a payment that this attempt made, or was made on.
-fn is_its_own(payment: &ProviderPayment, charge: &Charge) -> bool {
-    payment.charge_key.as_deref() == Some(charge.idempotency_key.as_str())
-        || charge.provider_payment_id.as_deref() == Some(payment.id.as_str())
-}
-
-/// True when the failure that a payment carries can only be this attempt's: it was made under this attempt's own key,
-/// which executes once, or it was seen in the provider's hands for this attempt. A payment that an earlier attempt made
-/// may still carry that attempt's failure.
-fn is_this_attempts(payment: &ProviderPayment, charge: &Charge) -> bool {
-    let made_by_it = payment.charge_key.as_deref() == Some(charge.idempotency_key.as_str());
-    let was_processing = charge.status == ChargeStatus::Processing
-        && charge.provider_payment_id.as_deref() == Some(payment.id.as_str());
-    made_by_it || was_processing
-}
-
 /// What to record after a cancel, by the state that the payment has now.
 pub fn after_cancel(payment: ProviderPayment, charge: &Charge, installation_id: &str) -> Verdict {
     match payment.status {
-        PaymentStatus::Canceled => Verdict::Failed(Failure {
-            kind: FailureKind::Canceled,
-            code: "canceled_unfinished".into(),
-            decline_code: None,
-            advice_code: None,
-            message: Some(
-                "The payment was never completed and has been cancelled at the provider.".into(),
-            ),
-            payment_id: Some(payment.id),
-            payment_open: false,
-        }),
+        PaymentStatus::Canceled => Verdict::Failed(canceled_unfinished(payment.id)),
         PaymentStatus::Succeeded => accept(payment, charge, installation_id),
         PaymentStatus::Processing => Verdict::Processing(payment),
         PaymentStatus::RequiresAction
@@ -289,6 +285,20 @@ pub fn after_cancel(payment: ProviderPayment, charge: &Charge, installation_id: 
             payment_id: Some(payment.id),
             ..Unknown::look_up("the provider did not confirm the cancel")
         }),
+    }
+}
+
+fn canceled_unfinished(payment_id: String) -> Failure {
+    Failure {
+        kind: FailureKind::Canceled,
+        code: "canceled_unfinished".into(),
+        decline_code: None,
+        advice_code: None,
+        message: Some(
+            "The payment was never completed and has been cancelled at the provider.".into(),
+        ),
+        payment_id: Some(payment_id),
+        payment_open: false,
     }
 }
 
@@ -316,46 +326,6 @@ fn accept(payment: ProviderPayment, charge: &Charge, installation_id: &str) -> V
             evidence,
         },
     }
-}
-
-/// What in a payment contradicts the attempt. The answer of our own key need not carry the metadata (a stand-in may leave
-/// them out); where it carries them, they must be ours.
-fn mismatch(payment: &ProviderPayment, charge: &Charge, installation_id: &str) -> Option<String> {
-    if payment.amount_minor != charge.amount_minor || payment.currency != charge.currency {
-        return Some(format!(
-            "payment {} is over {} {} instead of {} {}",
-            payment.id,
-            payment.amount_minor,
-            payment.currency,
-            charge.amount_minor,
-            charge.currency
-        ));
-    }
-    let contradicts =
-        |found: &Option<String>, right: &str| found.as_deref().is_some_and(|found| found != right);
-    if contradicts(&payment.invoice_id, &charge.invoice_id)
-        || contradicts(&payment.installation_id, installation_id)
-    {
-        return Some(format!(
-            "payment {} names another invoice or another installation",
-            payment.id
-        ));
-    }
-    None
-}
-
-/// What forbids to adopt a payment that was found, not answered: it must carry our metadata.
-fn adoptable(payment: &ProviderPayment, charge: &Charge, installation_id: &str) -> Option<String> {
-    let is = |found: &Option<String>, right: &str| found.as_deref() == Some(right);
-    if !is(&payment.invoice_id, &charge.invoice_id)
-        || !is(&payment.installation_id, installation_id)
-    {
-        return Some(format!(
-            "payment {} does not carry this invoice's metadata",
-            payment.id
-        ));
-    }
-    mismatch(payment, charge, installation_id)
 }
 
 /// How the next owner of an attempt without a verdict is to finish it.

@@ -10,6 +10,7 @@ use super::crash::{self, Step};
 use super::journal::{self, Journal, Looked};
 use super::lifecycle::RetryPolicy;
 use super::model::{Charge, ChargeStatus};
+use super::ownership::proves_success_alone;
 use super::repository::{ChargeRepository, EvidenceKind};
 use super::settlement::{
     LookUpContext, Plan, Verdict, after_cancel, after_look_up, after_send, all_sends_are_old,
@@ -17,8 +18,10 @@ use super::settlement::{
 use super::takeover::{FirstMove, earlier_send, first_move, settles_before_sending};
 use crate::idempotency::decision::is_older_than;
 use crate::idempotency::reservation::{HeldLease, Recovery, Reservation, StoredResponse};
-use crate::payments::outcome::{NextStep, NotExecuted, NotExecutedReason, Outcome, Unknown};
-use crate::payments::provider::{PaymentProvider, PaymentQuery, SendLimits};
+use crate::payments::outcome::{
+    NextStep, NotExecuted, NotExecutedReason, Outcome, ProviderPayment, Unknown,
+};
+use crate::payments::provider::{LookupError, PaymentProvider, PaymentQuery, SendLimits};
 use crate::storage::StorageError;
 
 /// Look-ups and cancels in one turn at most; what is still open after them waits for the next turn.
@@ -26,6 +29,9 @@ const ROUNDS_MAX: usize = 5;
 
 /// How long a look-up or a cancel may take at most.
 const LOOK_UP_TIME: Duration = Duration::from_secs(60);
+
+/// How long fetching a payment by its id may take where the list failed.
+const KNOWN_TIME: Duration = Duration::from_secs(15);
 
 /// An attempt whose lease this process holds.
 #[derive(Debug, Clone)]
@@ -171,7 +177,10 @@ impl Worker {
         );
         // Not beyond the lease: a successor would find the same, and its record would stand.
         let deadline = look_up_deadline().min(held.lease.deadline());
-        let found = self.provider.find(&query, deadline).await;
+        let found = match self.provider.find(&query, deadline).await {
+            Err(error) => self.at_least_the_known(held, &query, error).await,
+            found => found,
+        };
         crash::point(Step::AfterLookUp);
         journal.looked = match &found {
             Ok(_) => Looked::Answered,
@@ -205,6 +214,23 @@ impl Worker {
                 ..unknown
             })),
         }
+    }
+
+    /// Where the list cannot be read, the payment that is known by its id may still be told to have taken the money; nothing
+    /// else follows from it alone.
+    async fn at_least_the_known(
+        &self,
+        held: &HeldAttempt,
+        query: &PaymentQuery,
+        error: LookupError,
+    ) -> Result<Vec<ProviderPayment>, LookupError> {
+        let Some(id) = query.payment_id.as_deref() else {
+            return Err(error);
+        };
+        let deadline = (Instant::now() + KNOWN_TIME).min(held.lease.deadline());
+        let known = self.provider.retrieve(id, deadline).await.ok().flatten();
+        let known = known.filter(|payment| proves_success_alone(payment, &held.charge));
+        known.map(|payment| vec![payment]).ok_or(error)
     }
 
     /// True when nothing can be sent any more and the provider could not be asked for as long again as the key was good for. What

@@ -58,6 +58,7 @@ fn a_bad_value_is_refused_with_its_name() {
         ("PROVIDER_CONCURRENCY", &[("PROVIDER_CONCURRENCY", "-1")]),
         ("PROVIDER_KEY_PREFIX", &[("PROVIDER_KEY_PREFIX", "a b")]),
         ("PROVIDER_KEY_WINDOW", &[("PROVIDER_KEY_WINDOW", "24h")]),
+        ("PROVIDER_KEY_WINDOW", &[("PROVIDER_KEY_WINDOW", "4h")]),
         ("RESERVATION_TTL", &[("RESERVATION_TTL", "4m")]),
         ("RESERVATION_TTL", &[("RESERVATION_TTL", "6h")]),
         ("CHARGE_MAX_ATTEMPTS", &[("CHARGE_MAX_ATTEMPTS", "16")]),

@@ -122,6 +122,9 @@ pub trait PaymentProvider: Send + Sync {
 
     /// The payments of an invoice, newest first, from sources with read-after-write consistency (retrieve, list; never
     /// search). An empty answer means that the provider was asked to the last page and has none.
+    ///
+    /// # Errors
+    /// When one of these is not known: a list that could not be read to its end is no answer, whatever it had.
     async fn find(
         &self,
         query: &PaymentQuery,

@@ -192,17 +192,23 @@ impl WebhooksService {
         let mut running = stream::iter(until_away)
             .map(|id| async move { self.deal_with(&id).await })
             .buffer_unordered(CONCURRENCY);
+        let mut failed = None;
         while let Some(dealt) = running.next().await {
             looked_at += 1;
-            match dealt? {
-                Dealt::Ended => ended += 1,
-                Dealt::NotAsked => {
+            match dealt {
+                Ok(Dealt::Ended) => ended += 1,
+                Ok(Dealt::NotAsked) => {
                     not_asked.fetch_add(1, Ordering::Relaxed);
                 }
-                Dealt::PutOff | Dealt::Anothers => {}
+                Ok(Dealt::PutOff | Dealt::Anothers) => {}
+                // Those that are claimed already are finished all the same; no further one is begun.
+                Err(error) => {
+                    not_asked.store(NOT_ASKED_MAX, Ordering::Relaxed);
+                    failed = Some(error);
+                }
             }
         }
-        Ok((ended, looked_at))
+        failed.map_or(Ok((ended, looked_at)), Err)
     }
 
     /// Forgets what was dealt with long ago.

@@ -57,6 +57,7 @@ fn case(charges: Vec<BookedCharge>, payments: Vec<ProviderPayment>) -> Case {
         .collect();
     Case {
         invoice_id: Some("inv_1".into()),
+        installation_id: "ins_1".into(),
         books: BookedInvoice {
             status: Some(InvoiceStatus::Open),
             charges,

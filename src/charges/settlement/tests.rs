@@ -1,8 +1,11 @@
 use super::*;
 use crate::charges::fixtures::{INSTALLATION, charge, failure, payment, reservation};
+use crate::charges::model::ChargeStatus;
+use crate::charges::ownership::{may_still_arrive, proves_success_alone};
 use crate::charges::takeover::{FirstMove, first_move, settles_before_sending};
 use crate::idempotency::reservation::ReservationState;
 use crate::payments::outcome::NotExecutedReason;
+use crate::payments::provider::FrozenRequest;
 
 /// A plan in one word, with the payment that it is about.
 fn word(plan: &Plan) -> String {
@@ -147,7 +150,11 @@ fn a_look_up_is_recorded_by_what_it_found_and_by_the_age_of_the_sends() {
         ("a one-shot charge of ours that failed", vec![one_shot()], "failed card_declined", "failed card_declined"),
         ("a failed one of an earlier attempt", vec![of_attempt_before(one_shot())], "unknown LookUp", "failed never_executed"),
         ("a failed one without a reason", vec![found(Failed)], "unknown LookUp", "failed never_executed"),
-        ("canceled", vec![found(Canceled)], "unknown LookUp", "failed never_executed"),
+        ("canceled, our own", vec![found(Canceled)], "failed canceled_unfinished", "failed canceled_unfinished"),
+        ("canceled, of the attempt before", vec![of_attempt_before(found(Canceled))], "unknown LookUp", "failed never_executed"),
+        ("at work for the attempt before", vec![of_attempt_before(found(Processing))], "unknown LookUp", "unknown LookUp"),
+        ("waits for the attempt before", vec![of_attempt_before(found(RequiresAction))], "unknown LookUp", "cancel pi_1"),
+        ("paid beside one that waits", vec![payment("pi_2", RequiresAction), paid()], "review pi_1", "review pi_1"),
         ("a state of tomorrow", vec![odd()], "unknown LookUp", "review pi_1"),
         ("declined under our own key beside one at work", vec![open(), payment("pi_2", Processing)], "processing pi_2", "processing pi_2"),
         ("declined under our own key beside a hold", vec![open(), payment("pi_2", RequiresCapture)], "review pi_2", "review pi_2"),
@@ -188,6 +195,52 @@ fn a_key_that_was_used_for_something_else_is_parked_unless_the_payment_is_found(
     assert_eq!(plan(&[paid()], false), "succeeded pi_1");
     assert_eq!(plan(&[], false), "review -");
     assert_eq!(plan(&[], true), "failed never_executed");
+}
+
+#[test]
+fn a_request_may_still_arrive_until_its_payment_is_seen_or_it_is_too_old() {
+    let parked = |path: &str, named: Option<&str>| Charge {
+        request: FrozenRequest {
+            path: path.into(),
+            body: String::new(),
+        },
+        provider_payment_id: named.map(Into::into),
+        ..charge(ChargeStatus::NeedsReview)
+    };
+    let create = || parked("/v1/payment_intents", Some("pi_1"));
+    let confirm = || parked("/v1/payment_intents/pi_1/confirm", Some("pi_1"));
+    let own = || vec![paid()];
+    let others = || vec![of_attempt_before(paid())];
+    #[rustfmt::skip]
+    let table = [
+        ("another attempt's payment", create(), others(), false, true),
+        ("nothing found", create(), vec![], false, true),
+        ("its own payment", create(), own(), false, false),
+        ("the payment that it confirms", confirm(), others(), false, false),
+        ("old", create(), others(), true, false),
+        ("parked by a notice, never sent", parked("", Some("pi_1")), others(), false, false),
+        ("its key was another request's", parked("/v1/payment_intents", None), vec![], false, false),
+    ];
+    for (case, charge, found, is_old, right) in table {
+        assert_eq!(may_still_arrive(&charge, &found, is_old), right, "{case}");
+    }
+}
+
+#[test]
+fn only_the_success_of_its_own_payment_settles_an_attempt_alone() {
+    let table = [
+        (paid(), true),
+        (of_attempt_before(paid()), false),
+        (payment("pi_1", PaymentStatus::Processing), false),
+        (payment("pi_1", PaymentStatus::Refunded), false),
+    ];
+    for (payment, right) in table {
+        assert_eq!(
+            proves_success_alone(&payment, &pending()),
+            right,
+            "{payment:?}"
+        );
+    }
 }
 
 #[test]

@@ -207,10 +207,10 @@ impl<T: Transport> StripeProvider<T> {
                     return join(earlier.as_ref(), Outcome::NotExecuted(not_executed));
                 }
             };
-            let said = if limits.sent_before || repeats_done > 0 {
-                said
-            } else {
-                decision::first_send(said, &result)
+            // A repeat after a send that executed nothing is still the first.
+            let said = match earlier {
+                Some(_) => said,
+                None => decision::first_send(said, &result),
             };
             let repeat = retry::repeats_send(&said, &result, repeats_done);
             let outcome = join(earlier.as_ref(), said);

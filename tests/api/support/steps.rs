@@ -117,6 +117,8 @@ pub struct Line {
     pub posts_refused: Arc<AtomicBool>,
     /// No GET gets through.
     pub gets_refused: Arc<AtomicBool>,
+    /// Of the GETs no list gets through, and single payments do.
+    pub lists_refused: Arc<AtomicBool>,
 }
 
 struct Cuttable {
@@ -128,10 +130,14 @@ struct Cuttable {
 impl Transport for Cuttable {
     async fn call(&self, call: HttpCall<'_>, timeout: Duration) -> TransportResult {
         let refused = match call.method {
-            Method::Post => &self.line.posts_refused,
-            Method::Get => &self.line.gets_refused,
+            Method::Post => self.line.posts_refused.load(Ordering::SeqCst),
+            Method::Get => {
+                let is_list = call.path() == "/v1/payment_intents";
+                let lists_refused = self.line.lists_refused.load(Ordering::SeqCst);
+                self.line.gets_refused.load(Ordering::SeqCst) || is_list && lists_refused
+            }
         };
-        if refused.load(Ordering::SeqCst) {
+        if refused {
             return TransportResult::NotSent("connection refused".into());
         }
         self.mock.call(call, timeout).await
@@ -171,6 +177,10 @@ impl Line {
 
     pub fn refuse_posts(&self, refused: bool) {
         self.posts_refused.store(refused, Ordering::SeqCst);
+    }
+
+    pub fn refuse_lists(&self, refused: bool) {
+        self.lists_refused.store(refused, Ordering::SeqCst);
     }
 
     pub fn refuse_gets(&self, refused: bool) {
