@@ -42,11 +42,12 @@ async fn a_reset_inside_the_reserve_transaction_leaves_no_open_transaction() {
 #[ignore = "needs PostgreSQL: make test"]
 async fn charges_that_wait_for_the_provider_hold_no_connection() {
     const COUNT: usize = 50;
+    const PROVIDER_TAKES: Duration = Duration::from_secs(8);
     let app = TestApp::start(Engine::Postgres).await;
     let service = app.service().set("DATABASE_POOL_SIZE", "5").start().await;
     let ids: Vec<String> = (0..COUNT).map(|n| format!("inv_{n}")).collect();
     join_all(ids.iter().map(|id| service.invoice(id))).await;
-    app.mock.set_latency(Duration::from_secs(2));
+    app.mock.set_latency(PROVIDER_TAKES);
 
     let charges = join_all(ids.iter().map(|id| service.charge(id)));
     let (replies, slowest) = tokio::join!(charges, async {
@@ -70,7 +71,8 @@ async fn charges_that_wait_for_the_provider_hold_no_connection() {
         slowest
     });
 
-    assert!(slowest < Duration::from_millis(500), "{slowest:?}");
+    // A read that had to wait for a charge's connection would wait for the provider. A busy machine is slow, not that slow.
+    assert!(slowest < PROVIDER_TAKES / 2, "{slowest:?}");
     for reply in &replies {
         reply.assert(201, "", "yes", "not_needed");
     }
