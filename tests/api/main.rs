@@ -30,6 +30,7 @@ mod recovery;
 mod replays;
 mod review;
 mod takeover;
+mod tools;
 mod unknown;
 mod waiting;
 mod webhook_deliveries;
