@@ -30,6 +30,13 @@ const KEY_PREFIX_LENGTH_MAX: usize = 64;
 /// How long a client may take for its headers.
 const HEADER_TIME_DEFAULT: Duration = Duration::from_secs(10);
 
+/// A secret that a command takes from a variable of the environment, never from its arguments, which everybody sees.
+pub fn secret(variable: &str) -> Option<SecretString> {
+    Reader(|name: &str| std::env::var(name).ok())
+        .text(variable)
+        .map(SecretString::from)
+}
+
 /// Everything that can be set.
 #[derive(Debug, Clone)]
 pub struct Settings {

@@ -9,7 +9,6 @@ use rmcp::model::ClientJsonRpcMessage;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use serde::Deserialize;
-use serde::de::IgnoredAny;
 use serde_json::json;
 
 use super::backend::CallContext;
@@ -19,6 +18,7 @@ use crate::error::{Code, Problem};
 use crate::http::json::{BODY_BYTES_MAX, read};
 use crate::http::query::Query;
 use crate::http::respond;
+use crate::http::twins::NoTwins;
 use crate::router::resource;
 
 /// The names of this machine, by which a program on it reaches the service.
@@ -121,16 +121,22 @@ async fn mcp(
 
 /// The refusal of a body that is no message of MCP's; rmcp would take it for another media type.
 fn no_message(body: &Bytes) -> Option<HttpResponse> {
-    if serde_json::from_slice::<IgnoredAny>(body).is_err() {
-        let told = "The body is not valid JSON. Send one JSON-RPC 2.0 message.";
-        return Some(refused(StatusCode::BAD_REQUEST, PARSE_ERROR, told));
+    let refuse = |code, told| Some(refused(StatusCode::BAD_REQUEST, code, told));
+    match serde_json::from_slice::<NoTwins>(body) {
+        Err(error) if error.is_data() => refuse(
+            INVALID_REQUEST,
+            "A member is there more than once. Send each once.",
+        ),
+        Err(_) => refuse(
+            PARSE_ERROR,
+            "The body is not valid JSON. Send one JSON-RPC 2.0 message.",
+        ),
+        Ok(NoTwins) if serde_json::from_slice::<ClientJsonRpcMessage>(body).is_err() => refuse(
+            INVALID_REQUEST,
+            "The body is no JSON-RPC 2.0 message of the Model Context Protocol. Send one message, not a list.",
+        ),
+        Ok(NoTwins) => None,
     }
-    serde_json::from_slice::<ClientJsonRpcMessage>(body)
-        .is_err()
-        .then(|| {
-            let told = "The body is no JSON-RPC 2.0 message of the Model Context Protocol. Send one message, not a list.";
-            refused(StatusCode::BAD_REQUEST, INVALID_REQUEST, told)
-        })
 }
 
 /// A refusal before anything was done, without a request's id: the message may have none.

@@ -8,6 +8,7 @@ pub mod backend;
 pub mod catalogue;
 pub mod controller;
 pub mod local;
+pub mod remote;
 pub mod render;
 pub mod schema;
 pub mod server;

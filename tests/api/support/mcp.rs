@@ -2,6 +2,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use chargeonce::tools::arguments::ToolCall;
+use chargeonce::tools::backend::{Backend, CallContext};
+use chargeonce::tools::remote::RemoteBackend;
 use serde_json::{Value, json};
 
 use super::{Reply, TestApp};
@@ -92,6 +95,27 @@ pub fn message(method: &str, params: Value) -> Value {
 /// The message that calls a tool.
 pub fn tool_call(name: &str, arguments: &Value) -> Value {
     message("tools/call", json!({"name": name, "arguments": arguments}))
+}
+
+/// What `chargeonce mcp` says of a service that is not there, as if over HTTP.
+pub async fn service_away() -> Reply {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    drop(listener);
+    let call = ToolCall::ChargeCustomer {
+        invoice_id: "inv_1".into(),
+    };
+    let away = RemoteBackend::new(&url, None).unwrap();
+    let answer = away.answer(call, CallContext::default()).await;
+    let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    Reply {
+        status: answer.status,
+        headers: vec![
+            header("content-type", "application/problem+json"),
+            header("retry-after", &answer.body["retryAfterSeconds"].to_string()),
+        ],
+        body: answer.body.to_string(),
+    }
 }
 
 impl TestApp {

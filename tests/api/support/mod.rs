@@ -19,7 +19,7 @@ pub use app::TestApp;
 pub use chargeonce::storage::Engine;
 pub use database::TestDatabase;
 pub use events::{SECRET, seconds_now, sign};
-pub use mcp::{Answer, check_schema, message, tool_call};
+pub use mcp::{check_schema, message, service_away, tool_call};
 pub use raw::{RawRequest, parse};
 pub use reply::Reply;
 pub use steps::{Line, SENDS_MAX, Swept};
