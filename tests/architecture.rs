@@ -212,6 +212,7 @@ fn every_file_that_a_page_links_to_is_there() {
         "docs/api.md",
         "docs/mock-stripe.md",
         "docs/running.md",
+        "examples/README.md",
     ] {
         let path = root.join(page);
         let text = fs::read_to_string(&path).unwrap();
