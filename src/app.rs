@@ -127,7 +127,8 @@ impl App {
         let idempotency = IdempotencyService::new(store.clone());
         let invoices = InvoicesService::new(store.clone(), idempotency, tasks.clone());
         let backend = LocalBackend::new(charges.clone(), invoices.clone());
-        let mcp = mcp_http(ToolServer::new(Arc::new(backend)), &settings.mcp_hosts);
+        let tools = ToolServer::new(Arc::new(backend));
+        let mcp = mcp_http(tools, settings.host, &settings.mcp_hosts);
         Ok(Self {
             mcp,
             charges,

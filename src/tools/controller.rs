@@ -1,5 +1,7 @@
 //! The tools over HTTP: their definitions, and the MCP server.
 
+use std::net::IpAddr;
+
 use actix_web::http::StatusCode;
 use actix_web::http::header::{HOST, HeaderMap};
 use actix_web::web::{Bytes, Data, Payload, ServiceConfig};
@@ -31,10 +33,14 @@ const INVALID_REQUEST: i32 = -32_600;
 /// The MCP server over HTTP, without sessions: any replica answers any request. Cheap to clone.
 pub type McpHttp = StreamableHttpService<ToolServer, NeverSessionManager>;
 
-/// Builds it. Callers name it by a loopback name or one of `hosts`, and so do pages in a browser: any other page may only
-/// pretend to (MCP, "Streamable HTTP", Security).
-pub fn mcp_http(server: ToolServer, hosts: &[String]) -> McpHttp {
+/// Builds it. Callers name it by a loopback name, by the address that it listens on or by one of `hosts`, and so do pages in a
+/// browser: any other page may only pretend to (MCP, "Streamable HTTP", Security).
+pub fn mcp_http(server: ToolServer, listens_on: IpAddr, hosts: &[String]) -> McpHttp {
     let mut names: Vec<String> = LOOPBACK_NAMES.map(str::to_owned).to_vec();
+    names.push(match listens_on {
+        IpAddr::V4(address) => address.to_string(),
+        IpAddr::V6(address) => format!("[{address}]"),
+    });
     names.extend_from_slice(hosts);
     let origins = names
         .iter()

@@ -68,11 +68,11 @@ fn list(body: &Value) -> String {
         (true, None) => " The rest are in the structured answer.".to_owned(),
         (false, None) => String::new(),
     };
-    format!(
-        "{} open invoices on this page: {}.{more}",
-        invoices.len(),
-        named.join("; ")
-    )
+    let count = match invoices.len() {
+        1 => "1 open invoice".to_owned(),
+        count => format!("{count} open invoices"),
+    };
+    format!("{count} on this page: {}.{more}", named.join("; "))
 }
 
 fn owed(invoice: &Value) -> String {
@@ -127,7 +127,7 @@ mod tests {
             (ChargeCustomer, ToolReply::new(402, bare), "It was declined. The reason: card_declined."),
             (GetInvoice, ToolReply::new(200, invoice.clone()), "Invoice inv_1 over JPY 500 of customer cus_1 is open."),
             (ListOpenInvoices, ToolReply::new(200, json!({"data": [], "nextCursor": null})), "There is no open invoice on this page."),
-            (ListOpenInvoices, ToolReply::new(200, json!({"data": [invoice], "nextCursor": "abc"})), "1 open invoices on this page: inv_1 over JPY 500 of customer cus_1. There are more: call list_open_invoices again with cursor abc."),
+            (ListOpenInvoices, ToolReply::new(200, json!({"data": [invoice], "nextCursor": "abc"})), "1 open invoice on this page: inv_1 over JPY 500 of customer cus_1. There are more: call list_open_invoices again with cursor abc."),
             (GetChargeStatus, ToolReply::new(200, json!({"detail": "It is so."})), "It is so."),
         ];
         for (tool, reply, right) in table {

@@ -191,6 +191,10 @@ async fn a_page_in_a_browser_cannot_call_the_tools() {
         .set("MCP_HOSTS", "billing.example.com")
         .start()
         .await;
+    let elsewhere = TestApp::with(Engine::Sqlite)
+        .set("HOST", "127.0.0.2")
+        .start()
+        .await;
     let list = || raw(message("tools/list", json!({})).to_string());
     let host = |name: &str| list().without("Host").header("Host", name);
     #[rustfmt::skip]
@@ -213,6 +217,10 @@ async fn a_page_in_a_browser_cannot_call_the_tools() {
         let reply = app.raw(&request).await;
         assert_eq!(reply.status, status, "{what}: {reply:#?}");
         assert!(reply.json().is_object(), "{what}: {reply:#?}");
+    }
+    for (app, status) in [(&app, 403), (&elsewhere, 200)] {
+        let reply = app.raw(&host("127.0.0.2:3000")).await;
+        assert_eq!(reply.status, status, "its own address, and only its own");
     }
     // No proper HTTP at all, and two who may be meant.
     for request in [
