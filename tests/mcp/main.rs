@@ -55,29 +55,37 @@ struct Stage {
     service: Listening,
     mock: Listening,
     folder: tempfile::TempDir,
+    settings: Vec<(&'static str, &'static str)>,
 }
 
 impl Stage {
     fn set() -> Self {
+        Self::set_with(&[])
+    }
+
+    /// With settings of the service besides.
+    fn set_with(settings: &[(&'static str, &'static str)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mock = Listening::start(Command::new(BINARY).args(["mock-stripe", "--port", "0"]));
-        let database = format!("sqlite://{}", folder.path().join("test.db").display());
-        let service = Listening::start(
-            Command::new(BINARY)
-                .current_dir(folder.path())
-                .env("PORT", "0")
-                .env("DATABASE_URL", database)
-                .env("PAYMENT_PROVIDER", "stripe")
-                .env("STRIPE_SECRET_KEY", "sk_test_123")
-                .env("STRIPE_API_BASE", &mock.url)
-                .env("PROVIDER_RATE_LIMIT", "0")
-                .env("RUST_LOG", "error"),
-        );
+        let service = serve(folder.path(), &mock.url, "0", settings);
         Self {
             service,
             mock,
             folder,
+            settings: settings.to_vec(),
         }
+    }
+
+    /// Kills the service at once.
+    fn kill_service(&mut self) {
+        self.service.process.kill().unwrap();
+        self.service.process.wait().unwrap();
+    }
+
+    /// Starts it again where it was, over the same database.
+    fn restart_service(&mut self) {
+        let (_, port) = self.service.url.rsplit_once(':').unwrap();
+        self.service = serve(self.folder.path(), &self.mock.url, port, &self.settings);
     }
 
     /// Runs a check against them and shows what it said if it failed.
@@ -108,6 +116,12 @@ impl Stage {
         http(&format!("{}/_mock/faults", self.mock.url), Some(&body));
     }
 
+    /// How many requests the provider has got.
+    fn requests(&self) -> u64 {
+        let ledger = http(&format!("{}/_mock/ledger", self.mock.url), None);
+        ledger["requests"].as_u64().unwrap()
+    }
+
     /// How often the provider took money, by invoice.
     fn paid(&self) -> BTreeMap<String, usize> {
         let ledger = http(&format!("{}/_mock/ledger", self.mock.url), None);
@@ -128,6 +142,22 @@ impl Stage {
         assert_eq!(paid.len(), invoices, "{paid:?}");
         assert!(paid.values().all(|times| *times == 1), "{paid:?}");
     }
+}
+
+fn serve(folder: &Path, mock: &str, port: &str, settings: &[(&str, &str)]) -> Listening {
+    let database = format!("sqlite://{}", folder.join("test.db").display());
+    Listening::start(
+        Command::new(BINARY)
+            .current_dir(folder)
+            .env("PORT", port)
+            .env("DATABASE_URL", database)
+            .env("PAYMENT_PROVIDER", "stripe")
+            .env("STRIPE_SECRET_KEY", "sk_test_123")
+            .env("STRIPE_API_BASE", mock)
+            .env("PROVIDER_RATE_LIMIT", "0")
+            .env("RUST_LOG", "error")
+            .envs(settings.iter().copied()),
+    )
 }
 
 fn http(url: &str, body: Option<&Value>) -> Value {

@@ -174,6 +174,49 @@ fn a_service_that_is_away_is_told_as_an_error_with_the_way_out() {
 }
 
 #[test]
+fn a_service_that_dies_in_the_middle_leaves_the_outcome_unknown_until_the_call_is_made_again() {
+    // Short leases, so that whoever comes after the dead one need not wait long.
+    let mut stage = Stage::set_with(&[
+        ("PROVIDER_TIMEOUT", "2s"),
+        ("PROVIDER_MAX_RETRIES", "0"),
+        ("RESERVATION_TTL", "3s"),
+        ("RECONCILE_INTERVAL", "100ms"),
+    ]);
+    let arguments = invoice(&stage, "inv_1");
+    stage.slow_down(1_000);
+    let mut session = Session::start(&stage.service.url);
+
+    let call = json!({"name": "charge_customer", "arguments": arguments});
+    let id = session.send("tools/call", call);
+    while stage.requests() == 0 {
+        std::thread::yield_now();
+    }
+    stage.kill_service();
+    let cut = session.next();
+    let away = session.tool("charge_customer", &arguments);
+    stage.restart_service();
+    let mut again = session.tool("charge_customer", &arguments);
+    for _ in 0..100 {
+        if again["structuredContent"]["customerCharged"] != "unknown" {
+            break;
+        }
+        again = session.tool("charge_customer", &arguments);
+    }
+
+    assert_eq!(cut["id"], id);
+    for told in [&cut["result"], &away] {
+        assert_eq!(told["isError"], true, "{told:#}");
+        let structure = &told["structuredContent"];
+        assert_eq!(structure["customerCharged"], "unknown", "{told:#}");
+        assert_eq!(structure["retry"], "later", "{told:#}");
+    }
+    assert_eq!(again["isError"], false, "{again:#}");
+    assert_eq!(again["structuredContent"]["customerCharged"], "yes");
+    session.end();
+    stage.assert_paid_once(1);
+}
+
+#[test]
 fn the_key_comes_from_the_environment_only() {
     let stage = Stage::set();
     let mut command = Command::new(BINARY);
