@@ -7,6 +7,7 @@
 # STRIPE_MOCK_BIN:   a stripe-mock to use. Unset: the installed one, or one built with Go.
 # LOCALSTRIPE_BIN:   a localstripe to use. Unset: one from PyPI, in target/.
 # SDK_PYTHON, SDK_NODE_DIR: a Python, and a folder with node_modules, that have Stripe's SDK. Unset: installed here.
+# MCP_PYTHON, MCP_NODE_DIR: likewise with the official clients of MCP. Unset: installed here.
 # CI=true:           whatever could not be run is an error.
 set -euo pipefail
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
@@ -20,6 +21,8 @@ source scripts/lib/stripe_mock.sh
 source scripts/lib/localstripe.sh
 # shellcheck source=scripts/lib/sdks.sh
 source scripts/lib/sdks.sh
+# shellcheck source=scripts/lib/mcp_clients.sh
+source scripts/lib/mcp_clients.sh
 
 cargo_job=""
 output="$(mktemp)"
@@ -60,12 +63,12 @@ summarize() {
         /^test .* \.\.\. (ok|FAILED|ignored)/ {
             name = $0; sub(/^test /, "", name); sub(/ \.\.\. .*$/, "", name)
             path = "::" name "::"
-            group = path ~ /::postgres::/ ? "postgres" : path ~ /::sqlite::/ ? "sqlite" : path ~ /::stripe_mock::/ ? "stripe_mock" : path ~ /::localstripe::/ ? "localstripe" : path ~ /the_(python|node)_sdk_/ ? "sdk" : "other"
+            group = path ~ /::postgres::/ ? "postgres" : path ~ /::sqlite::/ ? "sqlite" : path ~ /::stripe_mock::/ ? "stripe_mock" : path ~ /::localstripe::/ ? "localstripe" : path ~ /the_(python|node)_sdk_/ ? "sdk" : path ~ /the_(python|typescript)_(client|example)_/ ? "mcp" : "other"
             result = $0 ~ / \.\.\. ok/ ? "ok" : $0 ~ / \.\.\. FAILED/ ? "failed" : "skipped"
             n[group, result]++; n["all", result]++
         }
         END {
-            row("SQLite", "sqlite"); row("PostgreSQL", "postgres"); row("stripe-mock", "stripe_mock"); row("localstripe", "localstripe"); row("Stripe SDKs", "sdk"); row("others", "other"); row("total", "all")
+            row("SQLite", "sqlite"); row("PostgreSQL", "postgres"); row("stripe-mock", "stripe_mock"); row("localstripe", "localstripe"); row("Stripe SDKs", "sdk"); row("MCP clients", "mcp"); row("others", "other"); row("total", "all")
             printf "%d passed, %d failed, %d skipped\n", n["all", "ok"], n["all", "failed"], n["all", "skipped"]
         }' "$output"
 }
@@ -105,6 +108,14 @@ fi
 if ! sdk_node_provide; then
     not_run+=("Node SDK test ($SDK_NODE_MISSING)")
     harness_args+=(--skip the_node_sdk_)
+fi
+if ! mcp_python_provide; then
+    not_run+=("Python client of MCP and Python example ($MCP_PYTHON_MISSING)")
+    harness_args+=(--skip the_python_client_ --skip the_python_example_)
+fi
+if ! mcp_node_provide; then
+    not_run+=("TypeScript client of MCP and TypeScript example ($MCP_NODE_MISSING)")
+    harness_args+=(--skip the_typescript_client_ --skip the_typescript_example_)
 fi
 
 cargo_code=0

@@ -24,8 +24,11 @@ use crate::payments::stripe::{
 use crate::reconciler::sweeper::Reconciler;
 use crate::storage::{self, SharedStore, StorageError};
 use crate::tasks::Tasks;
+use crate::tools::controller::{McpHttp, mcp_http};
+use crate::tools::local::LocalBackend;
+use crate::tools::server::ToolServer;
 use crate::webhooks::service::{WebhooksConfig, WebhooksService};
-use crate::{charges, health, invoices, metrics, router, webhooks};
+use crate::{charges, health, invoices, metrics, router, tools, webhooks};
 
 /// How long the audit waits before it asks the provider a second time.
 const AUDIT_RETRY_WAIT: Duration = Duration::from_secs(1);
@@ -43,6 +46,7 @@ pub struct App {
     pub webhooks: WebhooksService,
     /// The comparison of our books with the provider's.
     pub audit: AuditService,
+    mcp: McpHttp,
     metrics: Metrics,
     /// Work that outlives its callers; to be drained at the end.
     pub tasks: Tasks,
@@ -122,7 +126,11 @@ impl App {
         );
         let idempotency = IdempotencyService::new(store.clone());
         let invoices = InvoicesService::new(store.clone(), idempotency, tasks.clone());
+        let backend = LocalBackend::new(charges.clone(), invoices.clone());
+        let tools = ToolServer::new(Arc::new(backend));
+        let mcp = mcp_http(tools, settings.host, &settings.mcp_hosts);
         Ok(Self {
+            mcp,
             charges,
             invoices,
             reconciler,
@@ -152,11 +160,13 @@ impl App {
             .app_data(Data::new(self.webhooks.clone()))
             .app_data(Data::new(scrape))
             .app_data(Data::new(self.invoices.clone()))
+            .app_data(Data::new(self.mcp.clone()))
             .app_data(Data::new(health))
             .app_data(PayloadConfig::new(BODY_BYTES_MAX))
             .app_data(BodyTime(self.body_time))
             .configure(invoices::controller::configure)
             .configure(charges::controller::configure)
+            .configure(tools::controller::configure)
             .configure(webhooks::controller::configure)
             .configure(health::controller::configure)
             .configure(metrics::controller::configure)

@@ -33,6 +33,13 @@ const KEY_PREFIX_LENGTH_MAX: usize = 64;
 /// How long a client may take for its headers.
 const HEADER_TIME_DEFAULT: Duration = Duration::from_secs(10);
 
+/// A secret that a command takes from a variable of the environment, never from its arguments, which everybody sees.
+pub fn secret(variable: &str) -> Option<SecretString> {
+    Reader(|name: &str| std::env::var(name).ok())
+        .text(variable)
+        .map(SecretString::from)
+}
+
 /// Everything that can be set.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -64,6 +71,8 @@ pub struct Settings {
     pub reconciler: ReconcilerSettings,
     /// The signing secrets of the webhook endpoint; none: webhooks are refused.
     pub webhook_secrets: Vec<SecretString>,
+    /// By what names other than loopback ones callers reach `/mcp`.
+    pub mcp_hosts: Vec<String>,
     /// Attempts for an invoice at most.
     pub charge_max_attempts: i32,
     /// After a decline, a repeated call within this time replays it.
@@ -159,6 +168,7 @@ impl Settings {
             shutdown_grace: reader.duration("SHUTDOWN_GRACE", seconds(90))?,
             reconciler: reconciler(&reader)?,
             webhook_secrets: webhook_secrets(&reader)?,
+            mcp_hosts: reader.host_names("MCP_HOSTS")?,
             charge_max_attempts: reader.number("CHARGE_MAX_ATTEMPTS", 8, 1, ATTEMPTS_HARD_MAX)?,
             retry_cooldown: reader.duration("RETRY_COOLDOWN", Duration::ZERO)?,
             request_header_time: reader.duration("REQUEST_HEADER_TIME", HEADER_TIME_DEFAULT)?,

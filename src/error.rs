@@ -112,6 +112,8 @@ codes! {
     NoPaymentMethod = "no_payment_method", 409, "The customer cannot be charged";
     /// The provider cannot be reached; surely nothing was sent.
     ProviderUnavailable = "provider_unavailable", 503, "The payment provider is not available";
+    /// `chargeonce mcp` cannot reach the service that it asks. The service itself never says so.
+    ServiceUnreachable = "service_unreachable", 503, "The service cannot be reached";
     /// The store cannot be reached.
     StorageUnavailable = "storage_unavailable", 503, "The service's database is not available";
     /// A defect.

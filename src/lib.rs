@@ -22,4 +22,5 @@ pub mod storage;
 pub mod tasks;
 pub mod telemetry;
 pub mod timestamp;
+pub mod tools;
 pub mod webhooks;

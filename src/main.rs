@@ -6,6 +6,7 @@
 )]
 
 mod audit_command;
+mod mcp_command;
 mod mock_command;
 mod reconcile_command;
 mod review_command;
@@ -19,6 +20,7 @@ use chargeonce::{storage, telemetry};
 use clap::{Parser, Subcommand};
 
 use audit_command::AuditCommand;
+use mcp_command::McpCommand;
 use mock_command::MockCommand;
 use reconcile_command::ReconcileCommand;
 use review_command::ReviewCommand;
@@ -41,6 +43,7 @@ enum Command {
     Audit(AuditCommand),
     Review(ReviewCommand),
     MockStripe(MockCommand),
+    Mcp(McpCommand),
 }
 
 fn main() -> ExitCode {
@@ -68,6 +71,7 @@ fn main() -> ExitCode {
         Command::Audit(command) => return runtime.block_on(command.run()),
         Command::Review(command) => return runtime.block_on(command.run()),
         Command::MockStripe(command) => runtime.block_on(command.run()),
+        Command::Mcp(command) => runtime.block_on(command.run()),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -57,7 +57,15 @@ fn only_the_places_that_may_know_a_library_know_it() {
         ("diesel", &["src/storage/"]),
         ("deadpool", &["src/storage/"]),
         ("tokio_postgres", &["src/storage/"]),
-        ("reqwest", &["src/payments/stripe/", "src/payments/mock/"]),
+        (
+            "reqwest",
+            &[
+                "src/payments/stripe/",
+                "src/payments/mock/",
+                "src/tools/remote.rs",
+            ],
+        ),
+        ("rmcp", &["src/tools/", "src/mcp_command.rs"]),
         (
             "actix_web",
             &[
@@ -104,6 +112,12 @@ fn decisions_are_pure() {
         "src/webhooks/signature.rs",
         "src/webhooks/dto.rs",
         "src/charges/answer.rs",
+        "src/charges/status.rs",
+        "src/tools/catalogue.rs",
+        "src/tools/schema.rs",
+        "src/tools/render.rs",
+        "src/tools/arguments.rs",
+        "src/tools/wording.rs",
         "src/audit/compare.rs",
         "src/audit/judge.rs",
         "src/payments/outcome.rs",
@@ -195,9 +209,11 @@ fn every_file_that_a_page_links_to_is_there() {
         "ARCHITECTURE.md",
         "CONTRIBUTING.md",
         "CHANGELOG.md",
+        "docs/agents.md",
         "docs/api.md",
         "docs/mock-stripe.md",
         "docs/running.md",
+        "examples/README.md",
     ] {
         let path = root.join(page);
         let text = fs::read_to_string(&path).unwrap();

@@ -28,7 +28,8 @@ pub fn configure(routes: &mut ServiceConfig) {
         .service(resource("/v1/charges", "GET, POST").get(list).post(charge))
         .service(resource("/v1/charges/{id}", "GET").get(show))
         .service(resource("/v1/charges/{id}/evidence", "GET").get(evidence))
-        .service(resource("/v1/charges/{id}/resolve", "POST").post(resolve));
+        .service(resource("/v1/charges/{id}/resolve", "POST").post(resolve))
+        .service(resource("/v1/invoices/{id}/charge-status", "GET").get(status));
 }
 
 async fn charge(
@@ -86,6 +87,17 @@ async fn evidence(
     let lines = service.evidence(known(path)?).await?;
     let data = lines.into_iter().map(EvidenceBody::from).collect();
     respond::json(StatusCode::OK, &EvidenceList { data })
+}
+
+async fn status(
+    service: Data<ChargesService>,
+    path: Path<String>,
+) -> Result<HttpResponse, Problem> {
+    let id = path.into_inner();
+    if !text::is_invoice_id(&id) {
+        return Err(answer::invoice_not_found());
+    }
+    respond::json(StatusCode::OK, &service.status(id).await?)
 }
 
 /// `GET /v1/charges`.

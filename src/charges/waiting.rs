@@ -46,7 +46,8 @@ impl ChargesService {
         let mut pause = POLL_FIRST;
         while Instant::now() + pause < deadline {
             // Not all at the same moment: a crowd may be waiting.
-            tokio::time::sleep(pause.mul_f64(rand::rng().random_range(0.5..1.0))).await;
+            let share = rand::rng().random_range(0.5..1.0);
+            tokio::time::sleep(pause.mul_f64(share)).await;
             pause = (pause * 2).min(POLL_LONGEST);
             let service = self.clone();
             let id = invoice_id.to_owned();

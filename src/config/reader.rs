@@ -54,6 +54,28 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
         }
     }
 
+    /// Names of hosts, separated by commas; without scheme, port or path.
+    pub(super) fn host_names(&self, name: &'static str) -> Result<Vec<String>, ConfigError> {
+        let text = self.text(name).unwrap_or_default();
+        let names = text
+            .split(',')
+            .map(str::trim)
+            .filter(|host| !host.is_empty());
+        let names: Vec<String> = names.map(str::to_ascii_lowercase).collect();
+        let is_name = |host: &String| {
+            host.bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || b".-".contains(&byte))
+        };
+        if names.iter().all(is_name) {
+            Ok(names)
+        } else {
+            Err(wrong(
+                name,
+                "must be names of hosts such as billing.example.com, separated by commas, without scheme or port",
+            ))
+        }
+    }
+
     pub(super) fn choice<T: Copy>(
         &self,
         name: &'static str,

@@ -6,4 +6,5 @@ pub mod query;
 pub mod request_id;
 pub mod respond;
 pub mod text;
+pub mod twins;
 pub mod unread;

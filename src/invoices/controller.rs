@@ -4,13 +4,13 @@ use actix_web::http::StatusCode;
 use actix_web::web::{Data, Path, ServiceConfig};
 use actix_web::{HttpRequest, HttpResponse};
 
-use super::dto::{ChangeInvoice, CreateInvoice, InvoiceBody, InvoiceList, ListInvoices};
-use super::model::{Invoice, InvoiceStatus};
-use super::repository::InvoiceFilter;
+use super::dto::{ChangeInvoice, CreateInvoice, InvoiceBody, ListInvoices};
+use super::listing;
+use super::model::Invoice;
 use super::service::InvoicesService;
 use crate::error::{Code, Problem};
 use crate::http::json::Json;
-use crate::http::query::{Query, bad_cursor, decode_cursor, encode_cursor, invalid, page_limit};
+use crate::http::query::Query;
 use crate::http::{headers, respond, text};
 use crate::router::resource;
 
@@ -63,56 +63,7 @@ async fn list(
     service: Data<InvoicesService>,
     query: Query<ListInvoices>,
 ) -> Result<HttpResponse, Problem> {
-    let query = query.0;
-    let status = query
-        .status
-        .map(|word| {
-            InvoiceStatus::parse(&word)
-                .ok_or_else(|| invalid("status", "status must be open, paid or void."))
-        })
-        .transpose()?;
-    if query
-        .customer_id
-        .as_deref()
-        .is_some_and(|id| !text::is_provider_id(id))
-    {
-        return Err(invalid(
-            "customerId",
-            "customerId must be an id of the payment provider.",
-        ));
-    }
-    let after = query.cursor.as_deref().map(position).transpose()?;
-    let limit = page_limit(query.limit.as_deref())?;
-    // One more than asked for shows whether there is a next page.
-    let filter = InvoiceFilter {
-        status,
-        customer_id: query.customer_id,
-        after,
-        limit: limit + 1,
-    };
-    let mut invoices = service.list(filter).await?;
-    let has_more = invoices.len() > usize::try_from(limit).unwrap_or(usize::MAX);
-    invoices.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
-    let next_cursor = invoices
-        .last()
-        .filter(|_| has_more)
-        .map(|last| encode_cursor(&format!("{}.{}", last.created_at_ms, last.id)));
-    let list = InvoiceList {
-        data: invoices.iter().map(InvoiceBody::from).collect(),
-        next_cursor,
-    };
-    respond::json(StatusCode::OK, &list)
-}
-
-fn position(cursor: &str) -> Result<(i64, String), Problem> {
-    let text = decode_cursor(cursor)?;
-    let (created_at_ms, id) = text.split_once('.').ok_or_else(bad_cursor)?;
-    let created_at_ms = created_at_ms.parse().map_err(|_| bad_cursor())?;
-    if text::is_invoice_id(id) {
-        Ok((created_at_ms, id.to_owned()))
-    } else {
-        Err(bad_cursor())
-    }
+    respond::json(StatusCode::OK, &listing::page(&service, query.0).await?)
 }
 
 /// An id that could be one of ours; any other names no invoice.

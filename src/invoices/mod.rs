@@ -2,6 +2,7 @@
 //! only the backend says them: a charge names an invoice and nothing else.
 pub mod controller;
 pub mod dto;
+pub mod listing;
 pub mod model;
 pub mod repository;
 pub mod service;

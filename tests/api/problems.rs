@@ -16,7 +16,7 @@ use chargeonce::payments::provider::{
 };
 use serde_json::json;
 
-use crate::support::{Engine, RawRequest, Reply, TestApp, parse};
+use crate::support::{Engine, RawRequest, Reply, TestApp, parse, service_away};
 
 /// Programs branch on these words and statuses. A line may be added; a line that changes breaks callers.
 #[rustfmt::skip]
@@ -29,7 +29,7 @@ const PINNED: &[(&str, u16)] = &[
     ("charge_declined", 402), ("charge_refused", 402), ("charge_canceled", 409), ("charge_never_executed", 409),
     ("retry_not_advised", 402), ("attempts_exhausted", 402), ("no_payment_method", 409), ("provider_unavailable", 503),
     ("storage_unavailable", 503), ("internal_error", 500), ("resolution_contradicted", 409), ("webhook_signature_invalid", 400),
-    ("webhooks_not_configured", 503),
+    ("webhooks_not_configured", 503), ("service_unreachable", 503),
 ];
 
 const API_PAGE: &str = include_str!("../../docs/api.md");
@@ -357,6 +357,7 @@ on_both_stores! {
             of_the_store(engine).await,
             of_the_providers_side(engine).await,
             of_cut_bodies(engine).await,
+            vec![service_away().await],
         ]
         .concat();
 

@@ -1,4 +1,4 @@
-//! Stripe over HTTP: the only file that knows reqwest.
+//! Stripe over HTTP.
 //!
 //! What this transport does not do, each on purpose:
 //! - It follows no redirect: a POST would be sent to a place that nobody chose.
@@ -86,29 +86,14 @@ impl fmt::Debug for HttpTransport {
 impl HttpTransport {
     /// A transport that trusts the system's certificate authorities.
     pub fn new(settings: &HttpSettings) -> Result<Self, HttpSetupError> {
-        // A container without certificate authorities can still talk to a stand-in over plain HTTP.
-        let tls = if settings.base_url.starts_with("https:") {
-            tls_builder()?
-                .with_platform_verifier()?
-                .with_no_client_auth()
-        } else {
-            tls_without_roots()?
-        };
-        Self::with_tls(settings, tls)
+        Self::with_tls(settings, tls_for(&settings.base_url)?)
     }
 
     pub(super) fn with_tls(
         settings: &HttpSettings,
         mut tls: rustls::ClientConfig,
     ) -> Result<Self, HttpSetupError> {
-        let base = Url::parse(&settings.base_url).map_err(|_| HttpSetupError::BaseUrl)?;
-        let plain = base.username().is_empty()
-            && base.password().is_none()
-            && base.query().is_none()
-            && base.fragment().is_none();
-        if !plain || !base.has_host() || !matches!(base.scheme(), "http" | "https") {
-            return Err(HttpSetupError::BaseUrl);
-        }
+        let base = checked_base_url(&settings.base_url)?;
         tls.alpn_protocols = vec![b"http/1.1".to_vec()];
         let client = Client::builder()
             .tls_backend_preconfigured(tls)
@@ -213,6 +198,31 @@ fn default_headers(secret_key: &SecretString) -> Result<HeaderMap, HttpSetupErro
             HeaderValue::from_static(STRIPE_VERSION),
         ),
     ]))
+}
+
+/// An address that can be called: scheme and host, and nothing that would be lost or misread.
+pub(crate) fn checked_base_url(url: &str) -> Result<Url, HttpSetupError> {
+    let base = Url::parse(url).map_err(|_| HttpSetupError::BaseUrl)?;
+    let plain = base.username().is_empty()
+        && base.password().is_none()
+        && base.query().is_none()
+        && base.fragment().is_none();
+    if !plain || !base.has_host() || !matches!(base.scheme(), "http" | "https") {
+        return Err(HttpSetupError::BaseUrl);
+    }
+    Ok(base)
+}
+
+/// TLS for such an address, trusting the system's certificate authorities. A container without any can still talk over plain
+/// HTTP.
+pub(crate) fn tls_for(base_url: &str) -> Result<rustls::ClientConfig, HttpSetupError> {
+    Ok(if base_url.starts_with("https:") {
+        tls_builder()?
+            .with_platform_verifier()?
+            .with_no_client_auth()
+    } else {
+        tls_without_roots()?
+    })
 }
 
 fn tls_builder()

@@ -9,6 +9,7 @@ mod database;
 
 mod app;
 mod events;
+mod mcp;
 mod oracles;
 mod raw;
 mod reply;
@@ -18,6 +19,7 @@ pub use app::TestApp;
 pub use chargeonce::storage::Engine;
 pub use database::TestDatabase;
 pub use events::{SECRET, seconds_now, sign};
+pub use mcp::{check_schema, message, service_away, tool_call};
 pub use raw::{RawRequest, parse};
 pub use reply::Reply;
 pub use steps::{Line, SENDS_MAX, Swept};

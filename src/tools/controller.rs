@@ -1,0 +1,187 @@
+//! The tools over HTTP: their definitions, and the MCP server.
+
+use std::net::IpAddr;
+
+use actix_web::http::StatusCode;
+use actix_web::http::header::{HOST, HeaderMap};
+use actix_web::web::{Bytes, Data, Payload, ServiceConfig};
+use actix_web::{HttpRequest, HttpResponse};
+use http_body_util::{BodyDataStream, BodyExt, Full};
+use rmcp::model::ClientJsonRpcMessage;
+use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
+use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::backend::CallContext;
+use super::render::Format;
+use super::server::ToolServer;
+use crate::error::{Code, Problem};
+use crate::http::json::{BODY_BYTES_MAX, read};
+use crate::http::query::Query;
+use crate::http::respond;
+use crate::http::twins::NoTwins;
+use crate::router::resource;
+
+/// The names of this machine, by which a program on it reaches the service.
+const LOOPBACK_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
+
+/// JSON-RPC 2.0, "Error object".
+const PARSE_ERROR: i32 = -32_700;
+const INVALID_REQUEST: i32 = -32_600;
+
+/// The MCP server over HTTP, without sessions: any replica answers any request. Cheap to clone.
+pub type McpHttp = StreamableHttpService<ToolServer, NeverSessionManager>;
+
+/// Builds it. Callers name it by a loopback name, by the address that it listens on or by one of `hosts`, and so do pages in a
+/// browser: any other page may only pretend to (MCP, "Streamable HTTP", Security).
+pub fn mcp_http(server: ToolServer, listens_on: IpAddr, hosts: &[String]) -> McpHttp {
+    let mut names: Vec<String> = LOOPBACK_NAMES.map(str::to_owned).to_vec();
+    names.push(match listens_on {
+        IpAddr::V4(address) => address.to_string(),
+        IpAddr::V6(address) => format!("[{address}]"),
+    });
+    names.extend_from_slice(hosts);
+    let origins = names
+        .iter()
+        .flat_map(|name| ["http", "https"].map(|scheme| format!("{scheme}://{name}:*")));
+    let config = StreamableHttpServerConfig::default()
+        .with_legacy_session_mode(false)
+        .with_json_response(true)
+        .with_max_request_body_bytes(BODY_BYTES_MAX)
+        .with_allowed_origins(origins)
+        .with_allowed_hosts(names);
+    StreamableHttpService::new(move || Ok(server.clone()), Default::default(), config)
+}
+
+/// Mounts the routes.
+pub fn configure(routes: &mut ServiceConfig) {
+    routes
+        .service(resource("/v1/tools", "GET").get(list))
+        .service(resource("/mcp", "POST").post(mcp));
+}
+
+/// `GET /v1/tools`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ListTools {
+    format: Option<String>,
+}
+
+async fn list(query: Query<ListTools>) -> Result<HttpResponse, Problem> {
+    let word = query.0.format.as_deref().unwrap_or("mcp");
+    let format = Format::parse(word).ok_or_else(|| {
+        Problem::new(
+            Code::InvalidRequest,
+            "format must be anthropic, openai or mcp.",
+        )
+        .field("format")
+    })?;
+    let tools = format.render().map_err(|error| {
+        tracing::error!(%error, "the tools could not be written");
+        Problem::internal()
+    })?;
+    respond::json(StatusCode::OK, &tools)
+}
+
+/// Reads the body within this service's limits, and hands the request to rmcp.
+async fn mcp(
+    request: HttpRequest,
+    payload: Payload,
+    server: Data<McpHttp>,
+) -> Result<HttpResponse, Problem> {
+    let body = read(&request, &mut payload.into_inner(), BODY_BYTES_MAX).await?;
+    if let Some(refusal) = no_message(&body) {
+        return Ok(refusal);
+    }
+    let response = server.handle(carried_over(&request, body)?).await;
+    let (head, body) = response.into_parts();
+    let status =
+        StatusCode::from_u16(head.status.as_u16()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let content_type = head
+        .headers
+        .get("content-type")
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default()
+        .to_owned();
+    if content_type.starts_with("text/event-stream") {
+        let body = BodyDataStream::new(body);
+        return Ok(HttpResponse::build(status)
+            .content_type(content_type)
+            .streaming(body));
+    }
+    let bytes = body.collect().await.unwrap_or_default().to_bytes();
+    if status.is_client_error() && !content_type.starts_with("application/json") {
+        return Ok(refused(
+            status,
+            INVALID_REQUEST,
+            &String::from_utf8_lossy(&bytes),
+        ));
+    }
+    let mut response = HttpResponse::build(status);
+    if !content_type.is_empty() {
+        response.content_type(content_type);
+    }
+    Ok(response.body(bytes))
+}
+
+/// The refusal of a body that is no message of MCP's; rmcp would take it for another media type.
+fn no_message(body: &Bytes) -> Option<HttpResponse> {
+    let refuse = |code, told| Some(refused(StatusCode::BAD_REQUEST, code, told));
+    match serde_json::from_slice::<NoTwins>(body) {
+        Err(error) if error.is_data() => refuse(
+            INVALID_REQUEST,
+            "A member is there more than once. Send each once.",
+        ),
+        Err(_) => refuse(
+            PARSE_ERROR,
+            "The body is not valid JSON. Send one JSON-RPC 2.0 message.",
+        ),
+        Ok(NoTwins) if serde_json::from_slice::<ClientJsonRpcMessage>(body).is_err() => refuse(
+            INVALID_REQUEST,
+            "The body is no JSON-RPC 2.0 message of the Model Context Protocol. Send one message, not a list.",
+        ),
+        Ok(NoTwins) => None,
+    }
+}
+
+/// A refusal before anything was done, without a request's id: the message may have none.
+fn refused(status: StatusCode, code: i32, told: &str) -> HttpResponse {
+    let body = json!({"jsonrpc": "2.0", "id": null, "error": {"code": code, "message": told}});
+    HttpResponse::build(status)
+        .content_type("application/json")
+        .body(body.to_string())
+}
+
+/// The request as rmcp's version of `http` has it, with what the tools need to know of it. Credentials are checked here
+/// and go no further.
+fn carried_over(request: &HttpRequest, body: Bytes) -> Result<http::Request<Full<Bytes>>, Problem> {
+    let unreadable = || Problem::new(Code::BadRequest, "The request cannot be read. Correct it.");
+    let mut carried = http::Request::builder()
+        .method(http::Method::POST)
+        .uri(request.uri().to_string())
+        .body(Full::new(body))
+        .map_err(|_| unreadable())?;
+    for (name, value) in readable(request.headers()) {
+        carried.headers_mut().append(name, value);
+    }
+    if request.headers().get_all(HOST).count() > 1 {
+        return Err(unreadable().field("Host"));
+    }
+    let context = CallContext {
+        span: tracing::Span::current(),
+    };
+    carried.extensions_mut().insert(context);
+    Ok(carried)
+}
+
+fn readable(headers: &HeaderMap) -> impl Iterator<Item = (http::HeaderName, http::HeaderValue)> {
+    headers
+        .iter()
+        .filter(|(name, _)| !matches!(name.as_str(), "authorization" | "cookie"))
+        .filter_map(|(name, value)| {
+            let name = http::HeaderName::from_bytes(name.as_str().as_bytes()).ok()?;
+            let value = http::HeaderValue::from_bytes(value.as_bytes()).ok()?;
+            Some((name, value))
+        })
+}
