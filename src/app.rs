@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use actix_web::web::{self, Data, PayloadConfig, ServiceConfig};
 
+use crate::access::guard::Guard;
+use crate::access::keys::Scope;
+use crate::access::rate::RateLimits;
 use crate::audit::service::{AuditConfig, AuditService};
 use crate::charges::service::{ChargesConfig, ChargesService};
 use crate::config::{ProviderSettings, Settings};
@@ -44,6 +47,7 @@ pub struct App {
     /// The comparison of our books with the provider's.
     pub audit: AuditService,
     metrics: Metrics,
+    guard: Data<Guard>,
     /// Work that outlives its callers; to be drained at the end.
     pub tasks: Tasks,
     /// How long a client may take for its headers.
@@ -93,6 +97,7 @@ impl App {
             reservation_ttl: settings.reservation_ttl,
             response_wait: settings.response_wait,
             installation_id,
+            limits: settings.access.limits.clone(),
         };
         let charges = ChargesService::new(
             store.clone(),
@@ -122,7 +127,10 @@ impl App {
         );
         let idempotency = IdempotencyService::new(store.clone());
         let invoices = InvoicesService::new(store.clone(), idempotency, tasks.clone());
+        let keys = settings.access.keys.clone();
+        let rates = RateLimits::new(settings.access.rate, &keys.names(Scope::Agent));
         Ok(Self {
+            guard: Data::new(Guard { keys, rates }),
             charges,
             invoices,
             reconciler,
@@ -148,6 +156,7 @@ impl App {
             tasks: self.tasks.clone(),
         };
         routes
+            .app_data(self.guard.clone())
             .app_data(Data::new(self.charges.clone()))
             .app_data(Data::new(self.webhooks.clone()))
             .app_data(Data::new(scrape))

@@ -19,6 +19,7 @@ pub mod review;
 pub mod running;
 pub mod service;
 pub mod settlement;
+mod spending;
 pub mod takeover;
 pub mod waiting;
 pub mod worker;
