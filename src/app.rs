@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use actix_web::web::{self, Data, PayloadConfig, ServiceConfig};
 
+use crate::access::guard::Guard;
+use crate::access::keys::Scope;
+use crate::access::rate::RateLimits;
 use crate::audit::service::{AuditConfig, AuditService};
 use crate::charges::service::{ChargesConfig, ChargesService};
 use crate::config::{ProviderSettings, Settings};
@@ -48,6 +51,7 @@ pub struct App {
     pub audit: AuditService,
     mcp: McpHttp,
     metrics: Metrics,
+    guard: Data<Guard>,
     /// Work that outlives its callers; to be drained at the end.
     pub tasks: Tasks,
     /// How long a client may take for its headers.
@@ -97,6 +101,7 @@ impl App {
             reservation_ttl: settings.reservation_ttl,
             response_wait: settings.response_wait,
             installation_id,
+            limits: settings.access.limits.clone(),
         };
         let charges = ChargesService::new(
             store.clone(),
@@ -129,8 +134,11 @@ impl App {
         let backend = LocalBackend::new(charges.clone(), invoices.clone());
         let tools = ToolServer::new(Arc::new(backend));
         let mcp = mcp_http(tools, settings.host, &settings.mcp_hosts);
+        let keys = settings.access.keys.clone();
+        let rates = RateLimits::new(settings.access.rate, &keys.names(Scope::Agent));
         Ok(Self {
             mcp,
+            guard: Data::new(Guard { keys, rates }),
             charges,
             invoices,
             reconciler,
@@ -156,6 +164,7 @@ impl App {
             tasks: self.tasks.clone(),
         };
         routes
+            .app_data(self.guard.clone())
             .app_data(Data::new(self.charges.clone()))
             .app_data(Data::new(self.webhooks.clone()))
             .app_data(Data::new(scrape))

@@ -1,10 +1,12 @@
 //! Settings, from the environment only. A bad value stops the start, with its name.
 
+mod access;
 mod reader;
 
 use std::net::IpAddr;
 use std::time::Duration;
 
+pub use access::AccessSettings;
 use reader::Reader;
 use secrecy::SecretString;
 
@@ -67,6 +69,8 @@ pub struct Settings {
     pub response_wait: Duration,
     /// How long a stop waits for running charges.
     pub shutdown_grace: Duration,
+    /// Who may call what, and how much agents may spend.
+    pub access: AccessSettings,
     /// How the background worker works.
     pub reconciler: ReconcilerSettings,
     /// The signing secrets of the webhook endpoint; none: webhooks are refused.
@@ -166,6 +170,7 @@ impl Settings {
             reservation_ttl: reader.duration("RESERVATION_TTL", seconds(600))?,
             response_wait: reader.duration("RESPONSE_WAIT", seconds(25))?,
             shutdown_grace: reader.duration("SHUTDOWN_GRACE", seconds(90))?,
+            access: access::settings(&reader)?,
             reconciler: reconciler(&reader)?,
             webhook_secrets: webhook_secrets(&reader)?,
             mcp_hosts: reader.host_names("MCP_HOSTS")?,
@@ -185,10 +190,10 @@ impl Settings {
 
     /// What the settings must keep among themselves.
     fn check(&self) -> Result<(), ConfigError> {
-        if !self.host.is_loopback() {
+        if !self.host.is_loopback() && self.access.keys.is_empty() {
             return Err(wrong(
                 "HOST",
-                "is not a loopback address, and without API keys anybody who reaches this service could charge; put a proxy that authenticates in front of it",
+                "is not a loopback address, and without API keys anybody who reaches this service could charge; set ADMIN_API_KEYS and AGENT_API_KEYS",
             ));
         }
         let prefix_is_fit = self.provider_key_prefix.len() <= KEY_PREFIX_LENGTH_MAX
@@ -297,6 +302,7 @@ fn reconciler<F: Fn(&str) -> Option<String>>(
         interval,
         batch: reader.number("RECONCILE_BATCH", 100, 1, 10_000)?,
         concurrency: reader.number("RECONCILE_CONCURRENCY", 8, 1, 64)?,
+        key_retention: access::key_retention(reader)?,
     })
 }
 

@@ -4,7 +4,7 @@
 //! two plain sentences that a language model can act on. Causes stay in the log: nothing internal reaches a caller.
 
 use actix_web::http::StatusCode;
-use actix_web::http::header::{ALLOW, HeaderValue, RETRY_AFTER};
+use actix_web::http::header::{ALLOW, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use actix_web::{HttpResponse, ResponseError};
 use serde::Serialize;
 
@@ -70,6 +70,14 @@ codes! {
     IdempotencyKeyReused = "idempotency_key_reused", 422, "The idempotency key was used for another request";
     /// The first request with the key still runs.
     IdempotencyKeyInUse = "idempotency_key_in_use", 409, "A request with this idempotency key is still running";
+    /// There is no valid API key.
+    Unauthorized = "unauthorized", 401, "The call needs a valid API key";
+    /// The API key is not good for this.
+    Forbidden = "forbidden", 403, "The API key does not allow this";
+    /// The charge is over a limit of the API key.
+    LimitExceeded = "limit_exceeded", 403, "The charge is over a limit of the API key";
+    /// The API key has made too many requests.
+    RateLimited = "rate_limited", 429, "Too many requests with this API key";
     /// There is no such path.
     RouteNotFound = "route_not_found", 404, "There is nothing at this path";
     /// The path has no such method.
@@ -145,6 +153,8 @@ struct Document {
     charge: Option<ChargeBody>,
     #[serde(skip)]
     allow: Option<String>,
+    #[serde(skip)]
+    authenticate: bool,
 }
 
 fn code_word<S: serde::Serializer>(code: &Code, serializer: S) -> Result<S::Ok, S::Error> {
@@ -166,6 +176,7 @@ impl Problem {
             field: None,
             charge: None,
             allow: None,
+            authenticate: false,
         }))
     }
 
@@ -219,6 +230,12 @@ impl Problem {
     /// Adds the methods that the path does answer to.
     pub fn allow(mut self, methods: impl Into<String>) -> Self {
         self.0.allow = Some(methods.into());
+        self
+    }
+
+    /// Says how a caller shows who it is.
+    pub fn authenticate(mut self) -> Self {
+        self.0.authenticate = true;
         self
     }
 
@@ -276,6 +293,9 @@ impl ResponseError for Problem {
             .and_then(|allow| HeaderValue::from_str(allow).ok())
         {
             response.insert_header((ALLOW, allow));
+        }
+        if self.0.authenticate {
+            response.insert_header((WWW_AUTHENTICATE, "Bearer"));
         }
         response.body(self.to_body())
     }

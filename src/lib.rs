@@ -3,6 +3,7 @@
 //! The crate is laid out by feature. To understand it, read in this order: [`idempotency::decision`],
 //! [`charges::lifecycle`], [`payments::outcome`], [`charges::settlement`], [`charges::service`]. `ARCHITECTURE.md` has the map
 //! and the walks.
+pub mod access;
 pub mod app;
 pub mod audit;
 pub mod charges;

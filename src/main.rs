@@ -103,12 +103,18 @@ fn greet(settings: &Settings, url: &str) {
     println!("chargeonce listens on {url}");
     println!("  store     {store}");
     println!("  provider  {provider}");
+    let header = if settings.access.keys.is_empty() {
+        String::new()
+    } else {
+        println!("  access    by API key");
+        " -H \"Authorization: Bearer $API_KEY\"".to_owned()
+    };
     println!("Try it (charge the invoice twice: it is charged once):");
     println!(
-        "  curl -s {url}/v1/invoices -H 'Content-Type: application/json' -d '{{\"id\":\"inv_1\",\"customerId\":\"cus_1\",\"amountCents\":1250,\"currency\":\"usd\"}}'"
+        "  curl -s {url}/v1/invoices{header} -H 'Content-Type: application/json' -d '{{\"id\":\"inv_1\",\"customerId\":\"cus_1\",\"amountCents\":1250,\"currency\":\"usd\"}}'"
     );
     println!(
-        "  curl -is {url}/v1/charges -H 'Content-Type: application/json' -d '{{\"invoiceId\":\"inv_1\"}}'"
+        "  curl -is {url}/v1/charges{header} -H 'Content-Type: application/json' -d '{{\"invoiceId\":\"inv_1\"}}'"
     );
 }
 

@@ -295,10 +295,22 @@ fn about(charge: &Charge) -> String {
         ("customer", printable(&charge.customer_id)),
         ("payment", format!("{} at {}", or_dash(charge.provider_payment_id.as_deref()), charge.provider)),
         ("made", made),
+        ("asked by", asked_by(charge)),
         ("settled", or_dash(settled.as_deref())),
     ];
     let lines = facts.map(|(name, value)| format!("{name:<10}{value}\n"));
     lines.concat()
+}
+
+/// Whose call began the attempt.
+fn asked_by(charge: &Charge) -> String {
+    let Some(asked) = &charge.asked_by else {
+        return "-".to_owned();
+    };
+    let key = asked.key_name.as_deref().unwrap_or("no key");
+    let session = asked.session.as_deref();
+    let session = session.map_or_else(String::new, |session| format!(", session {session}"));
+    printable(&format!("{key}, request {}{session}", asked.request_id))
 }
 
 fn grid<const N: usize>(header: [&str; N]) -> Table {

@@ -12,6 +12,7 @@ use actix_web::middleware::from_fn;
 use actix_web::{App as ActixApp, HttpServer};
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::access::guard::admit;
 use crate::app::App;
 use crate::http::request_id::trace_request;
 use crate::http::unread::close_when_unread;
@@ -39,6 +40,7 @@ impl BoundServer {
         let server = HttpServer::new(move || {
             let parts = parts.clone();
             ActixApp::new()
+                .wrap(from_fn(admit))
                 .wrap(from_fn(trace_request))
                 .wrap(from_fn(close_when_unread))
                 .configure(move |routes| parts.configure(routes))

@@ -1,8 +1,9 @@
 //! What a caller is told about a charge: the stored answers and the problems. Pure: a charge and a policy in, text out.
 
 use super::dto::ChargeBody;
-use super::lifecycle::{Outlook, RetryPolicy, outlook};
+use super::lifecycle::{Outlook, RetryPolicy, outlook, seconds_up};
 use super::model::{Charge, CustomerCharged, Retry};
+use crate::access::limits::OverLimit;
 use crate::error::{Code, Problem};
 use crate::idempotency::reservation::StoredResponse;
 use crate::payments::outcome::{Failure, FailureKind};
@@ -169,6 +170,30 @@ pub fn no_payment_method() -> Problem {
         Code::NoPaymentMethod,
         "The customer is not known to the payment provider or has no payment method, so nothing was charged. Set a payment method on the invoice, then call again.",
     )
+}
+
+/// The problem for a charge that is over a limit of the caller's key. Its invoice has no charge that took money or may.
+pub fn limit_exceeded(currency: &str, over: OverLimit) -> Problem {
+    let problem = |detail: String| Problem::new(Code::LimitExceeded, detail);
+    let code = currency.to_ascii_uppercase();
+    match over {
+        OverLimit::Currency => problem(format!(
+            "This API key has no limit for {code} and may not charge in it, so nothing was charged. Do not call again; ask the operator to charge this invoice."
+        )),
+        OverLimit::Charge { limit_minor } => problem(format!(
+            "This charge is over the limit of {limit_minor} {code} (minor units) for this API key, so nothing was charged. Do not call again; ask the operator to charge this invoice."
+        )),
+        OverLimit::Day {
+            limit_minor,
+            left_ms,
+        } => {
+            let seconds = seconds_up(left_ms).max(1);
+            problem(format!(
+                "With this charge the API key would be over its limit of {limit_minor} {code} (minor units) a day, so nothing was charged. Call again in {seconds} seconds, when the next day (UTC) begins, or ask the operator."
+            ))
+            .later(CustomerCharged::No, seconds)
+        }
+    }
 }
 
 /// The problem for a decision that contradicts what the provider shows.

@@ -16,6 +16,7 @@ use super::repository::ChargeFilter;
 use super::review::{NOTE_LENGTH_MAX, OperatorVerdict};
 use super::service::{ChargeAnswer, ChargesService};
 use super::waiting::Wait;
+use crate::access::caller::Caller;
 use crate::error::{Code, Problem};
 use crate::http::json::Json;
 use crate::http::query::{Query, bad_cursor, decode_cursor, encode_cursor, invalid, page_limit};
@@ -33,6 +34,7 @@ pub fn configure(routes: &mut ServiceConfig) {
 }
 
 async fn charge(
+    caller: Caller,
     request: HttpRequest,
     service: Data<ChargesService>,
     body: Result<Json<ChargeRequest>, Problem>,
@@ -42,7 +44,8 @@ async fn charge(
     let invoice_id = body?.0.invoice_id;
     text::invoice_id("invoiceId", &invoice_id)?;
     let preferred = headers::preferred_wait(&request);
-    let answer = service.charge_invoice(invoice_id, Wait { preferred }).await;
+    let wait = Wait { preferred };
+    let answer = service.charge_invoice(invoice_id, wait, &caller).await;
     let mut response = render(answer?, &service)?;
     if let Some(wait) =
         preferred.and_then(|wait| HeaderValue::from_str(&format!("wait={}", wait.as_secs())).ok())
@@ -75,9 +78,14 @@ fn render(answer: ChargeAnswer, service: &ChargesService) -> Result<HttpResponse
     }
 }
 
-async fn show(service: Data<ChargesService>, path: Path<String>) -> Result<HttpResponse, Problem> {
+async fn show(
+    caller: Caller,
+    service: Data<ChargesService>,
+    path: Path<String>,
+) -> Result<HttpResponse, Problem> {
     let charge = service.find(known(path)?).await?;
-    respond::json(StatusCode::OK, &ChargeBody::new(&charge, service.policy()))
+    let body = ChargeBody::new(&charge, service.policy()).seen_by(&caller, &charge);
+    respond::json(StatusCode::OK, &body)
 }
 
 async fn evidence(
@@ -111,6 +119,7 @@ struct ListCharges {
 }
 
 async fn list(
+    caller: Caller,
     service: Data<ChargesService>,
     query: Query<ListCharges>,
 ) -> Result<HttpResponse, Problem> {
@@ -156,7 +165,7 @@ async fn list(
         .map(|last: &Charge| encode_cursor(&last.id));
     let data = charges
         .iter()
-        .map(|charge| ChargeBody::new(charge, service.policy()))
+        .map(|charge| ChargeBody::new(charge, service.policy()).seen_by(&caller, charge))
         .collect();
     respond::json(StatusCode::OK, &ChargeList { data, next_cursor })
 }

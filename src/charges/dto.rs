@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::lifecycle::{RetryPolicy, outlook};
 use super::model::{Charge, ChargeStatus, CustomerCharged, Retry};
 use super::repository::Evidence;
+use crate::access::caller::Caller;
 use crate::timestamp::rfc3339;
 
 /// `POST /v1/charges`: the invoice and nothing else. Amount, currency, customer and key come from the backend.
@@ -62,6 +63,17 @@ pub struct ChargeBody {
     retry_after_seconds: Option<i64>,
     created_at: String,
     settled_at: Option<String>,
+    /// For admins only; the inner one is null where no call began the attempt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    asked_by: Option<Option<AskedByBody>>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct AskedByBody {
+    key_name: Option<String>,
+    request_id: String,
+    session: Option<String>,
 }
 
 #[derive(Debug, Clone, Serialize)]
@@ -107,7 +119,21 @@ impl ChargeBody {
             retry_after_seconds: outlook.retry_after_seconds,
             created_at: rfc3339(charge.created_at_ms),
             settled_at: charge.settled_at_ms.map(rfc3339),
+            asked_by: None,
         }
+    }
+
+    /// With who asked for it, for eyes that may see it. Never in a stored answer: that is the same for everybody.
+    pub fn seen_by(mut self, caller: &Caller, charge: &Charge) -> Self {
+        if caller.is_admin() {
+            let asked = charge.asked_by.clone();
+            self.asked_by = Some(asked.map(|asked| AskedByBody {
+                key_name: asked.key_name,
+                request_id: asked.request_id,
+                session: asked.session,
+            }));
+        }
+        self
     }
 
     /// With another time to ask again at, where the caller is to ask again later.

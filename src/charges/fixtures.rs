@@ -55,6 +55,7 @@ pub fn charge(status: ChargeStatus) -> Charge {
         evidence: None,
         created_at_ms: 0,
         settled_at_ms: None,
+        asked_by: None,
     }
 }
 

@@ -21,6 +21,7 @@ pub mod review;
 pub mod running;
 pub mod service;
 pub mod settlement;
+mod spending;
 pub mod status;
 pub mod takeover;
 pub mod waiting;

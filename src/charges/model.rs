@@ -38,6 +38,19 @@ pub struct Charge {
     pub created_at_ms: i64,
     /// When the verdict was recorded; Unix milliseconds, UTC.
     pub settled_at_ms: Option<i64>,
+    /// Whose call began the attempt; `None` where none did.
+    pub asked_by: Option<AskedBy>,
+}
+
+/// Who asked for a charge: kept with the attempt from its start, and never changed by who else asks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AskedBy {
+    /// The name of the API key; `None` where no keys are configured.
+    pub key_name: Option<String>,
+    /// The request's id.
+    pub request_id: String,
+    /// What the caller called its session.
+    pub session: Option<String>,
 }
 
 /// Where a charge stands.

@@ -310,6 +310,7 @@ impl ChargesService {
             evidence: Some(evidence.clone()),
             created_at_ms: now_ms,
             settled_at_ms: None,
+            asked_by: None,
         };
         let reservation = NewReservation {
             key,

@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 
 use super::model::Charge;
+use crate::access::limits::Day;
 use crate::idempotency::repository::{NewReservation, Reading};
 use crate::idempotency::reservation::{Recovery, Reservation, StoredResponse};
 use crate::invoices::model::Invoice;
@@ -25,6 +26,30 @@ pub struct NewAttempt {
     pub reservation: NewReservation,
     /// Its charge, in status `pending`. Written only while the invoice is open and has the revision that this was made from.
     pub charge: Charge,
+}
+
+/// What an agent's key may spend in a day in one currency.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DayCap {
+    /// The key's name.
+    pub key_name: String,
+    /// The currency's code.
+    pub currency: String,
+    /// The day.
+    pub day: Day,
+    /// The most, in minor units.
+    pub limit_minor: i64,
+}
+
+/// What came of reserving an attempt under a cap.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Capped {
+    /// It is reserved, and within the cap.
+    Reserved(Reading<Reservation>),
+    /// As [`ChargeRepository::begin_attempt`] says `None`.
+    Lost,
+    /// It would be over the cap; nothing was written.
+    Over,
 }
 
 /// The verdict or the intermediate state to record for an attempt, by the holder of its lease.
@@ -176,6 +201,18 @@ pub trait ChargeRepository: Send + Sync {
         &self,
         attempt: &NewAttempt,
     ) -> Result<Option<Reading<Reservation>>, StorageError>;
+
+    /// The same under a cap on what the key of [`AskedBy`](super::model::AskedBy) may spend in a day. Parallel calls of one
+    /// key wait for each other here, so that together they stay below it.
+    async fn begin_capped_attempt(
+        &self,
+        attempt: &NewAttempt,
+        cap: &DayCap,
+    ) -> Result<Capped, StorageError>;
+
+    /// What the cap's key has charged on its day, or still may, in minor units: every attempt that it began then and that has
+    /// not failed.
+    async fn spent(&self, cap: &DayCap) -> Result<i64, StorageError>;
 
     /// Records what became of an attempt, and what happened in it on the way. False when the lease token no longer holds the key: then nothing was written.
     async fn record_attempt(

@@ -6,10 +6,11 @@ use uuid::Uuid;
 
 use super::answer;
 use super::crash::{self, Step};
-use super::model::{Charge, ChargeStatus};
+use super::model::{AskedBy, Charge, ChargeStatus};
 use super::repository::{ChargeSnapshot, NewAttempt};
 use super::service::{ChargesService, OPERATION};
 use super::worker::HeldAttempt;
+use crate::access::caller::Caller;
 use crate::error::Problem;
 use crate::idempotency::fingerprint::fingerprint;
 use crate::idempotency::key::charge_key;
@@ -17,6 +18,7 @@ use crate::idempotency::repository::{NewReservation, Reading};
 use crate::idempotency::reservation::{
     Claim, HeldLease, Moment, Recovery, Reservation, millis, new_lease_token,
 };
+use crate::invoices::model::Invoice;
 use crate::payments::provider::{PaymentOrder, PrepareError};
 
 /// How long a caller waits before it tries again when the provider is away, in seconds; and when our credentials are
@@ -27,18 +29,61 @@ pub(super) const CREDENTIALS_WAIT_SECONDS: i64 = 60;
 /// How long the lease of a look runs that a notice has brought forward. Longer than a look-up and a cancel take.
 const LOOK_LEASE: Duration = Duration::from_secs(180);
 
+/// An attempt that may begin.
+pub(super) struct Start {
+    /// Its number.
+    pub attempt: i32,
+    /// The payment object that the last attempt left open.
+    pub open_payment_id: Option<String>,
+    /// What the key stands for.
+    pub fingerprint: String,
+    /// The database's time (Unix milliseconds).
+    pub now_ms: i64,
+}
+
 impl ChargesService {
     /// Freezes the request and reserves the attempt with it, before anything is sent that could move money.
     pub(super) async fn reserve(
         &self,
         snapshot: &ChargeSnapshot,
-        attempt: i32,
-        open_payment_id: Option<String>,
-        fingerprint: String,
-        now_ms: i64,
+        start: Start,
+        caller: &Caller,
     ) -> Result<Option<HeldAttempt>, Problem> {
-        let config = &self.parts.config;
         let invoice = &snapshot.invoice;
+        let cap = self.cap_for(caller, invoice.money, start.now_ms).await?;
+        let new = self.prepare(invoice, start, caller.asked()).await?;
+        crash::point(Step::BeforeReserve);
+        let asked = Moment::now();
+        let begun = self
+            .begin_under(&new, cap.as_ref(), caller, invoice.money)
+            .await?;
+        let Some(reading) = begun else {
+            return Ok(None);
+        };
+        crash::point(Step::AfterReserve);
+        Ok(Some(self.held(
+            new.charge,
+            reading,
+            Recovery::Resend,
+            payments_since(snapshot),
+            asked,
+        )))
+    }
+
+    /// The attempt as it will be reserved, with the bytes that will be sent.
+    async fn prepare(
+        &self,
+        invoice: &Invoice,
+        start: Start,
+        asked_by: AskedBy,
+    ) -> Result<NewAttempt, Problem> {
+        let config = &self.parts.config;
+        let Start {
+            attempt,
+            open_payment_id,
+            fingerprint,
+            now_ms,
+        } = start;
         let order = PaymentOrder {
             invoice_id: invoice.id.clone(),
             charge_key: charge_key(&invoice.id, attempt),
@@ -73,6 +118,7 @@ impl ChargesService {
             evidence: None,
             created_at_ms: now_ms,
             settled_at_ms: None,
+            asked_by: Some(asked_by),
         };
         let reservation = NewReservation {
             key: order.charge_key,
@@ -82,23 +128,21 @@ impl ChargesService {
             lease_token: new_lease_token(),
             lease_ms: millis(config.reservation_ttl),
         };
-        crash::point(Step::BeforeReserve);
-        let new = NewAttempt {
+        Ok(NewAttempt {
             reservation,
             charge,
+        })
+    }
+
+    /// True when the invoice has another latest attempt by now.
+    pub(super) async fn has_moved_on(&self, before: &ChargeSnapshot) -> Result<bool, Problem> {
+        let key = |snapshot: &ChargeSnapshot| {
+            let latest = snapshot.latest.as_ref();
+            latest.map(|(charge, _)| charge.idempotency_key.clone())
         };
-        let asked = Moment::now();
-        let Some(reading) = self.parts.charges.begin_attempt(&new).await? else {
-            return Ok(None);
-        };
-        crash::point(Step::AfterReserve);
-        Ok(Some(self.held(
-            new.charge,
-            reading,
-            Recovery::Resend,
-            payments_since(snapshot),
-            asked,
-        )))
+        let now = self.parts.charges.charge_snapshot(&before.invoice.id);
+        let now = now.await?.map(|reading| reading.value);
+        Ok(now.is_some_and(|now| key(&now) != key(before)))
     }
 
     pub(super) async fn take_over(

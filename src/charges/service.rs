@@ -8,10 +8,14 @@ use super::crash::{self, Step};
 use super::lifecycle::{NextStep, RetryPolicy, next_step, outlook, seconds_up};
 use super::model::{Charge, ChargeStatus};
 use super::repository::{ChargeRepository, ChargeSnapshot};
-use super::reserving::{CREDENTIALS_WAIT_SECONDS, PROVIDER_WAIT_SECONDS, charge_fingerprint};
+use super::reserving::{
+    CREDENTIALS_WAIT_SECONDS, PROVIDER_WAIT_SECONDS, Start, charge_fingerprint,
+};
 use super::running::{Running, Waiting};
 use super::waiting::{Wait, within};
 use super::worker::{Ended, HeldAttempt, Worker};
+use crate::access::caller::Caller;
+use crate::access::limits::SpendingLimits;
 use crate::error::Problem;
 use crate::idempotency::repository::{IdempotencyRepository, Reading};
 use crate::idempotency::reservation::{Claim, StoredResponse, millis};
@@ -65,6 +69,8 @@ pub struct ChargesConfig {
     pub response_wait: Duration,
     /// Marks this installation's payments at the provider.
     pub installation_id: String,
+    /// What agents may spend.
+    pub limits: SpendingLimits,
 }
 
 /// Charges invoices. Cheap to clone.
@@ -135,15 +141,26 @@ impl ChargesService {
 
     /// Charges an invoice, or says what became of its charge. Safe to call again at any time, by anybody.
     ///
-    /// The charge runs in a task of its own: dropping this future stops the waiting and nothing else.
-    pub async fn charge_invoice(&self, invoice_id: String, wait: Wait) -> ChargeResult {
+    /// The charge runs in a task of its own: dropping this future stops the waiting and nothing else. `caller` decides nothing
+    /// but whether a new attempt is within its limits, and is kept with the attempt.
+    pub async fn charge_invoice(
+        &self,
+        invoice_id: String,
+        wait: Wait,
+        caller: &Caller,
+    ) -> ChargeResult {
         crash::point(Step::Arrival);
-        let result = self.charge_or_wait(invoice_id, wait).await;
+        let result = self.charge_or_wait(invoice_id, wait, caller).await;
         crash::point(Step::BeforeAnswer);
         result
     }
 
-    async fn charge_or_wait(&self, invoice_id: String, wait: Wait) -> ChargeResult {
+    async fn charge_or_wait(
+        &self,
+        invoice_id: String,
+        wait: Wait,
+        caller: &Caller,
+    ) -> ChargeResult {
         let response_wait = self.parts.config.response_wait;
         let patience = wait
             .preferred
@@ -151,10 +168,11 @@ impl ChargesService {
         let deadline = Instant::now() + patience;
         let service = self.clone();
         let id = invoice_id.clone();
+        let caller = caller.clone();
         let begun = self
             .parts
             .tasks
-            .run(async move { service.begin(&id).await })
+            .run(async move { service.begin(&id, &caller).await })
             .await;
         match begun.map_err(|_| Problem::internal())?? {
             Begun::Answered(answer) => Ok(answer),
@@ -177,7 +195,7 @@ impl ChargesService {
     }
 
     /// Looks at the invoice and does the next step. Runs in a task: no storage call of it is cut off half way.
-    async fn begin(&self, invoice_id: &str) -> Result<Begun, Problem> {
+    async fn begin(&self, invoice_id: &str, caller: &Caller) -> Result<Begun, Problem> {
         for _ in 0..ROUNDS_MAX {
             if let Some(waiting) = self.parts.running.find(invoice_id) {
                 return Ok(Begun::Busy {
@@ -205,10 +223,13 @@ impl ChargesService {
                     {
                         continue;
                     }
-                    let reserved = self
-                        .reserve(&snapshot, attempt, open_payment_id, fingerprint, now_ms)
-                        .await;
-                    match reserved {
+                    let start = Start {
+                        attempt,
+                        open_payment_id,
+                        fingerprint,
+                        now_ms,
+                    };
+                    match self.reserve(&snapshot, start, caller).await {
                         Ok(held) => held,
                         // It may have taken a while to find out: somebody else may have charged meanwhile.
                         Err(_) if self.has_moved_on(&snapshot).await? => None,
@@ -249,17 +270,6 @@ impl ChargesService {
             waiting: None,
             retry_after_ms: LOST_RACES_WAIT_MS,
         })
-    }
-
-    /// True when the invoice has another latest attempt by now.
-    async fn has_moved_on(&self, before: &ChargeSnapshot) -> Result<bool, Problem> {
-        let key = |snapshot: &ChargeSnapshot| {
-            let latest = snapshot.latest.as_ref();
-            latest.map(|(charge, _)| charge.idempotency_key.clone())
-        };
-        let now = self.parts.charges.charge_snapshot(&before.invoice.id);
-        let now = now.await?.map(|reading| reading.value);
-        Ok(now.is_some_and(|now| key(&now) != key(before)))
     }
 
     /// True when the running attempt was made with another provider than the one that is set now, which knows nothing of

@@ -20,17 +20,29 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
         name: &'static str,
         default: Duration,
     ) -> Result<Duration, ConfigError> {
+        self.duration_up_to(name, default, DURATION_MAX)
+    }
+
+    pub(super) fn duration_up_to(
+        &self,
+        name: &'static str,
+        default: Duration,
+        most: Duration,
+    ) -> Result<Duration, ConfigError> {
         let Some(text) = self.text(name) else {
             return Ok(default);
         };
         let parsed = humantime::parse_duration(&text);
         parsed
             .ok()
-            .filter(|duration| *duration <= DURATION_MAX)
+            .filter(|duration| *duration <= most)
             .ok_or_else(|| {
+                let days = most.as_secs() / (24 * 3_600);
                 wrong(
                     name,
-                    format!("{text:?} is no duration such as 90s, 10m or 20h, of 30 days at most"),
+                    format!(
+                        "{text:?} is no duration such as 90s, 10m or 20h, of {days} days at most"
+                    ),
                 )
             })
     }

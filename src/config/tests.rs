@@ -70,6 +70,17 @@ fn a_bad_value_is_refused_with_its_name() {
         ("RESPONSE_WAIT", &[("RESPONSE_WAIT", "584000000000y")]),
         ("PROVIDER_TIMEOUT", &[("PROVIDER_TIMEOUT", "31days")]),
         ("LOG_FORMAT", &[("LOG_FORMAT", "xml")]),
+        ("ADMIN_API_KEYS", &[("ADMIN_API_KEYS", "ops=short")]),
+        ("ADMIN_API_KEYS", &[("ADMIN_API_KEYS", ",")]),
+        ("AGENT_API_KEYS", &[("AGENT_API_KEYS", "a-secret-of-an-agent")]),
+        ("AGENT_API_KEYS", &[("ADMIN_API_KEYS", "ops=0123456789abcdef"), ("AGENT_API_KEYS", "bot=0123456789abcdef")]),
+        ("AGENT_API_KEYS", &[("ADMIN_API_KEYS", "ops=0123456789abcdef"), ("AGENT_API_KEYS", "ops=fedcba9876543210")]),
+        ("AGENT_LIMITS", &[("AGENT_LIMITS", "*: usd day=1")]),
+        ("AGENT_LIMITS", &[("AGENT_API_KEYS", "bot=0123456789abcdef"), ("AGENT_LIMITS", "bod: usd day=1")]),
+        ("AGENT_LIMITS", &[("ADMIN_API_KEYS", "ops=0123456789abcdef"), ("AGENT_LIMITS", "ops: usd day=1")]),
+        ("AGENT_RATE_LIMIT", &[("AGENT_RATE_LIMIT", "fast")]),
+        ("IDEMPOTENCY_KEY_RETENTION", &[("IDEMPOTENCY_KEY_RETENTION", "23h")]),
+        ("IDEMPOTENCY_KEY_RETENTION", &[("IDEMPOTENCY_KEY_RETENTION", "11years")]),
     ];
     for (name, variables) in table {
         let refused = with(variables).map(|_| ()).map_err(|error| error.name);
@@ -87,8 +98,26 @@ fn the_lease_must_outlast_a_whole_call_and_fit_the_window() {
 }
 
 #[test]
+fn an_address_that_others_reach_needs_keys() {
+    for name in ["ADMIN_API_KEYS", "AGENT_API_KEYS"] {
+        assert!(with(&[("HOST", "0.0.0.0"), (name, "one=0123456789abcdef")]).is_ok());
+    }
+}
+
+#[test]
+fn header_keys_are_kept_for_a_month_or_as_long_as_is_set() {
+    let kept = |variables| with(variables).unwrap().reconciler.key_retention;
+    let days = |count: u64| Some(Duration::from_secs(count * 86_400));
+    assert_eq!(kept(&[]), days(30));
+    assert_eq!(kept(&[("IDEMPOTENCY_KEY_RETENTION", "24h")]), days(1));
+    assert_eq!(kept(&[("IDEMPOTENCY_KEY_RETENTION", "400days")]), days(400));
+    assert_eq!(kept(&[("IDEMPOTENCY_KEY_RETENTION", "0s")]), None);
+}
+
+#[test]
 fn secrets_do_not_show() {
     let settings = with(&[
+        ("ADMIN_API_KEYS", "ops=topsecret-of-the-operator"),
         ("DATABASE_URL", "postgres://me:hunter2@db/x"),
         ("PAYMENT_PROVIDER", "stripe"),
         ("STRIPE_SECRET_KEY", "sk_test_topsecret"),

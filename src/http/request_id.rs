@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use actix_web::HttpMessage;
 use actix_web::body::MessageBody;
 use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::http::header::{CACHE_CONTROL, HeaderName, HeaderValue};
@@ -15,6 +16,10 @@ pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// The longest id that is taken over from a caller.
 const LENGTH_MAX: usize = 128;
 
+/// The request's id, in its extensions.
+#[derive(Debug, Clone)]
+pub struct RequestId(pub String);
+
 /// The middleware. Neither query strings nor bodies nor any header but the id reach the log.
 pub async fn trace_request(
     request: ServiceRequest,
@@ -24,7 +29,11 @@ pub async fn trace_request(
     let route = request
         .match_pattern()
         .unwrap_or_else(|| "unmatched".into());
-    let span = tracing::info_span!("request", request.id = %id, http.method = %request.method(), http.route = %route);
+    // The name of the API key is filled in at the door.
+    let span = tracing::info_span!(
+        "request", request.id = %id, http.method = %request.method(), http.route = %route, access.key = tracing::field::Empty
+    );
+    request.extensions_mut().insert(RequestId(id.clone()));
     let began = Instant::now();
     let mut response = next.call(request).instrument(span.clone()).await?;
     let elapsed_ms = began.elapsed().as_millis();

@@ -12,7 +12,8 @@
 //!                        +------+  gives it a new token; the old owner's writes then change no row
 //! ```
 //!
-//! `done` and `failed` are for ever and carry the answer. *Expired* is never stored: it is `in_progress` with a lease
+//! `done` and `failed` are final and carry the answer: for ever under a natural key, until IDEMPOTENCY_KEY_RETENTION is over under one
+//! from a header. *Expired* is never stored: it is `in_progress` with a lease
 //! in the past, by the database's clock.
 //!
 //! Start with [`decision`]: what a reservation that is already there means for a caller, as a pure function.

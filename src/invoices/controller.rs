@@ -8,14 +8,12 @@ use super::dto::{ChangeInvoice, CreateInvoice, InvoiceBody, ListInvoices};
 use super::listing;
 use super::model::Invoice;
 use super::service::InvoicesService;
+use crate::access::caller::Caller;
 use crate::error::{Code, Problem};
 use crate::http::json::Json;
 use crate::http::query::Query;
 use crate::http::{headers, respond, text};
 use crate::router::resource;
-
-/// Who calls, while there are no API keys.
-const PRINCIPAL: &str = "anonymous";
 
 /// Mounts the routes.
 pub fn configure(routes: &mut ServiceConfig) {
@@ -30,12 +28,14 @@ pub fn configure(routes: &mut ServiceConfig) {
 }
 
 async fn create(
+    caller: Caller,
     request: HttpRequest,
     service: Data<InvoicesService>,
     body: Result<Json<CreateInvoice>, Problem>,
 ) -> Result<HttpResponse, Problem> {
     let key = headers::idempotency_key(&request)?;
-    let answered = service.create(body?.0, PRINCIPAL.to_owned(), key).await?;
+    let principal = caller.principal().to_owned();
+    let answered = service.create(body?.0, principal, key).await?;
     Ok(respond::stored(answered.response, answered.replayed, None))
 }
 

@@ -43,6 +43,14 @@ pub trait RecoveryRepository: Send + Sync {
     /// Leaves an attempt alone for so long, as far as the background worker is concerned. Callers are not kept from it.
     async fn put_off(&self, attempt: &DueAttempt, wait_ms: i64) -> Result<(), StorageError>;
 
+    /// Forgets finished keys that callers sent in a header and that ended so long ago: the oldest ones, so many at most.
+    /// Natural keys and keys in progress stay. Returns how many.
+    async fn forget_header_keys(
+        &self,
+        older_than_ms: i64,
+        limit: i64,
+    ) -> Result<usize, StorageError>;
+
     /// How much is open.
     async fn backlog(&self) -> Result<Reading<Backlog>, StorageError>;
 }

@@ -12,7 +12,7 @@ use crate::charges::recovery::Recovered;
 use crate::charges::service::ChargesService;
 use crate::error::{Code, Problem};
 use crate::idempotency::repository::Reading;
-use crate::idempotency::reservation::Claim;
+use crate::idempotency::reservation::{Claim, millis};
 use crate::metrics::Metrics;
 use crate::storage::StorageError;
 use crate::tasks::Tasks;
@@ -30,6 +30,9 @@ const ROUND_TIME: Duration = Duration::from_secs(60);
 /// one round does not read it again and again, and nothing beside a lease.
 const STORE_WAIT_MS: i64 = 1_000;
 
+/// Header keys that one transaction forgets.
+const KEYS_FORGOTTEN_AT_A_TIME: i64 = 500;
+
 /// From this age on an unsettled charge is worth a warning each round, in milliseconds. A lease and a round are shorter.
 const WORRYING_AGE_MS: i64 = 3_600_000;
 
@@ -42,6 +45,8 @@ pub struct ReconcilerSettings {
     pub batch: i64,
     /// Attempts that are worked on at a time.
     pub concurrency: usize,
+    /// How long finished header keys are kept; `None`: for ever.
+    pub key_retention: Option<Duration>,
 }
 
 /// What a round did.
@@ -51,6 +56,8 @@ pub struct Sweep {
     pub attempts: BTreeMap<&'static str, usize>,
     /// How many webhook events were dealt with.
     pub events: usize,
+    /// How many header keys were forgotten.
+    pub forgotten_keys: usize,
     /// What is open after it, by the database's time.
     pub backlog: Option<Reading<Backlog>>,
     /// How long it took.
@@ -151,9 +158,40 @@ impl Reconciler {
         {
             tracing::warn!(%error, "old events could not be forgotten");
         }
+        if let Err(error) = self.forget_keys(sweep, &goes_on).await {
+            tracing::warn!(%error, "old header keys could not be forgotten");
+        }
         let backlog = self.store.backlog().await?;
         self.metrics.backlog(&backlog.value, backlog.now_ms);
         sweep.backlog = Some(backlog);
+        Ok(())
+    }
+
+    /// Forgets header keys that are old enough, in small batches, so that no transaction is long.
+    async fn forget_keys(
+        &self,
+        sweep: &mut Sweep,
+        goes_on: &(dyn Fn() -> bool + Sync),
+    ) -> Result<(), StorageError> {
+        let Some(retention) = self.settings.key_retention else {
+            return Ok(());
+        };
+        while goes_on() {
+            let forgotten = self
+                .store
+                .forget_header_keys(millis(retention), KEYS_FORGOTTEN_AT_A_TIME)
+                .await?;
+            sweep.forgotten_keys += forgotten;
+            if forgotten == 0 {
+                break;
+            }
+        }
+        if sweep.forgotten_keys > 0 {
+            tracing::info!(
+                count = sweep.forgotten_keys,
+                "old header keys were forgotten"
+            );
+        }
         Ok(())
     }
 

@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::StorageError;
 use super::schema::{charge_evidence, charges, idempotency_keys, invoices};
 use crate::audit::model::{BookedCharge, Standing};
-use crate::charges::model::{Charge, ChargeStatus, failure_kind_word, parse_failure_kind};
+use crate::charges::model::{AskedBy, Charge, ChargeStatus, failure_kind_word, parse_failure_kind};
 use crate::charges::repository::{Evidence, EvidenceKind};
 use crate::idempotency::reservation::{Recovery, Reservation, ReservationState, StoredResponse};
 use crate::invoices::model::{Invoice, InvoiceStatus};
@@ -60,6 +60,9 @@ pub struct ChargeRow {
     pub created_at_ms: i64,
     pub updated_at_ms: i64,
     pub settled_at_ms: Option<i64>,
+    pub asked_key: Option<String>,
+    pub asked_request: Option<String>,
+    pub asked_session: Option<String>,
 }
 
 #[derive(Debug, Clone, Queryable, Selectable)]
@@ -160,6 +163,11 @@ impl TryFrom<ChargeRow> for Charge {
             evidence: row.evidence,
             created_at_ms: row.created_at_ms,
             settled_at_ms: row.settled_at_ms,
+            asked_by: row.asked_request.map(|request_id| AskedBy {
+                key_name: row.asked_key,
+                request_id,
+                session: row.asked_session,
+            }),
         })
     }
 }
@@ -192,7 +200,11 @@ fn charge_status(row: &ChargeRow) -> Result<ChargeStatus, StorageError> {
 impl From<&Charge> for ChargeRow {
     /// For a fresh attempt: whatever a verdict fills in is empty.
     fn from(charge: &Charge) -> Self {
+        let asked = charge.asked_by.as_ref();
         Self {
+            asked_key: asked.and_then(|asked| asked.key_name.clone()),
+            asked_request: asked.map(|asked| asked.request_id.clone()),
+            asked_session: asked.and_then(|asked| asked.session.clone()),
             id: charge.id.clone(),
             invoice_id: charge.invoice_id.clone(),
             attempt: charge.attempt,

@@ -5,6 +5,13 @@
 )]
 
 diesel::table! {
+    agent_spending (key_name) {
+        key_name -> Text,
+        updated_at_ms -> BigInt,
+    }
+}
+
+diesel::table! {
     charges (id) {
         id -> Text,
         invoice_id -> Text,
@@ -30,6 +37,9 @@ diesel::table! {
         created_at_ms -> BigInt,
         updated_at_ms -> BigInt,
         settled_at_ms -> Nullable<BigInt>,
+        asked_key -> Nullable<Text>,
+        asked_request -> Nullable<Text>,
+        asked_session -> Nullable<Text>,
     }
 }
 
@@ -110,6 +120,7 @@ diesel::joinable!(charges -> idempotency_keys (idempotency_key));
 diesel::joinable!(charges -> invoices (invoice_id));
 
 diesel::allow_tables_to_appear_in_same_query!(
+    agent_spending,
     charge_evidence,
     charges,
     idempotency_keys,

@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use serde_json::Value;
 
 use super::arguments::ToolCall;
+use crate::access::caller::Caller;
 use crate::error::{Code, Problem};
 
 /// Answers the calls of tools, as the REST API answers the same calls.
@@ -18,12 +19,15 @@ pub trait Backend: Send + Sync {
 pub struct CallContext {
     /// The request's span: what is logged about the call names the request.
     pub span: tracing::Span,
+    /// Who the request's key says is calling; `None` where there was no request over HTTP.
+    pub caller: Option<Caller>,
 }
 
 impl Default for CallContext {
     fn default() -> Self {
         Self {
             span: tracing::Span::current(),
+            caller: None,
         }
     }
 }

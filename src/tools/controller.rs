@@ -16,6 +16,7 @@ use serde_json::json;
 use super::backend::CallContext;
 use super::render::Format;
 use super::server::ToolServer;
+use crate::access::caller::Caller;
 use crate::error::{Code, Problem};
 use crate::http::json::{BODY_BYTES_MAX, read};
 use crate::http::query::Query;
@@ -89,12 +90,13 @@ async fn mcp(
     request: HttpRequest,
     payload: Payload,
     server: Data<McpHttp>,
+    caller: Caller,
 ) -> Result<HttpResponse, Problem> {
     let body = read(&request, &mut payload.into_inner(), BODY_BYTES_MAX).await?;
     if let Some(refusal) = no_message(&body) {
         return Ok(refusal);
     }
-    let response = server.handle(carried_over(&request, body)?).await;
+    let response = server.handle(carried_over(&request, body, caller)?).await;
     let (head, body) = response.into_parts();
     let status =
         StatusCode::from_u16(head.status.as_u16()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -155,7 +157,11 @@ fn refused(status: StatusCode, code: i32, told: &str) -> HttpResponse {
 
 /// The request as rmcp's version of `http` has it, with what the tools need to know of it. Credentials are checked here
 /// and go no further.
-fn carried_over(request: &HttpRequest, body: Bytes) -> Result<http::Request<Full<Bytes>>, Problem> {
+fn carried_over(
+    request: &HttpRequest,
+    body: Bytes,
+    caller: Caller,
+) -> Result<http::Request<Full<Bytes>>, Problem> {
     let unreadable = || Problem::new(Code::BadRequest, "The request cannot be read. Correct it.");
     let mut carried = http::Request::builder()
         .method(http::Method::POST)
@@ -170,6 +176,7 @@ fn carried_over(request: &HttpRequest, body: Bytes) -> Result<http::Request<Full
     }
     let context = CallContext {
         span: tracing::Span::current(),
+        caller: Some(caller),
     };
     carried.extensions_mut().insert(context);
     Ok(carried)

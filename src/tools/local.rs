@@ -36,12 +36,21 @@ impl LocalBackend {
     async fn charge(
         &self,
         invoice_id: String,
-        _context: &CallContext,
+        context: &CallContext,
     ) -> Result<ToolReply, Problem> {
+        // Nobody charges here without having come through the door.
+        let caller = context.caller.as_ref().ok_or_else(|| {
+            tracing::error!("a tool was called by nobody");
+            Problem::internal()
+        })?;
         let wait = Wait {
             preferred: Some(PATIENCE),
         };
-        match self.charges.charge_invoice(invoice_id, wait).await? {
+        match self
+            .charges
+            .charge_invoice(invoice_id, wait, caller)
+            .await?
+        {
             ChargeAnswer::Stored {
                 response,
                 replayed,

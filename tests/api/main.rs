@@ -14,6 +14,9 @@
 #[macro_use]
 mod support;
 
+mod access;
+mod access_keys;
+mod access_limits;
 mod attempts;
 mod audit;
 mod charges;

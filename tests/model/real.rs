@@ -131,6 +131,7 @@ pub fn charge(number: u8, attempt: &Attempt) -> Charge {
         evidence: None,
         created_at_ms: NOW_MS,
         settled_at_ms: attempt.status.is_settled().then_some(NOW_MS),
+        asked_by: None,
     }
 }
 

@@ -53,7 +53,7 @@ on_both_stores! {
         let explained = review(&app, &["explain", &charge_id]).await;
         assert_eq!(explained.code, Some(0), "{explained:?}");
         says(&explained, &[
-            "status    needs_review", "USD 12.50", "What is known", "Its history", "record", "At the provider now", &payment_id,
+            "status    needs_review", "asked by  no key, request req_", "USD 12.50", "What is known", "Its history", "record", "At the provider now", &payment_id,
             "succeeded", "USD 12.51", &format!("review resolve {charge_id} --paid-by {payment_id} --note"),
             &format!("review resolve {charge_id} --not-charged --note"),
         ]);

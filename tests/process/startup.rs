@@ -2,10 +2,15 @@
 
 use serde_json::json;
 
-use crate::support::{Engine, TestApp};
+use tokio::io::AsyncWriteExt;
+
+use crate::support::{Engine, TestApp, answer_on};
 
 /// `jane`, as a driver prints a value that it sends.
 const JANE_IN_BYTES: &str = "106, 97, 110, 101";
+
+/// `topsecret`, likewise.
+const TOPSECRET_IN_BYTES: &str = "116, 111, 112, 115";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_bad_setting_stops_the_start_and_is_named() {
@@ -20,12 +25,15 @@ async fn a_bad_setting_stops_the_start_and_is_named() {
         ("PROVIDER_KEY_WINDOW", "24h"),
         ("RESERVATION_TTL", "6h"),
         ("LOG_FORMAT", "xml"),
+        ("AGENT_API_KEYS", "bot=hunter2"),
+        ("AGENT_LIMITS", "bot: usd day=1"),
     ];
     for (name, value) in table {
         let mut refused = app.service().set(name, value).spawn();
         let status = refused.ended().await;
         assert!(!status.success(), "{name}={value}");
         refused.written_to_stderr(&format!("{name}:")).await;
+        assert!(!refused.stderr().contains("hunter2"), "{name}={value}");
         assert!(!refused.stdout().contains("listens"), "{name}={value}");
     }
 }
@@ -69,6 +77,27 @@ on_both_stores! {
             assert!(command.contains("-d '{"), "{command}");
         }
         assert!(!service.stdout().contains("topsecret"));
+    }
+
+    async fn no_api_key_shows_in_the_logs_right_or_wrong(engine) {
+        let app = TestApp::start(engine).await;
+        let admins = "ops=topsecret-of-the-operator";
+        for (level, format) in [("trace", "json"), ("trace", "pretty")] {
+            let service = app.service().set("ADMIN_API_KEYS", admins).set("RUST_LOG", level).set("LOG_FORMAT", format).start().await;
+            let mut seen = Vec::new();
+            for key in ["topsecret-of-the-operator", "topsecret-of-nobody-at-all"] {
+                let mut stream = service.connect().await;
+                let request = format!("GET /v1/charges HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer {key}\r\n\r\n");
+                stream.write_all(request.as_bytes()).await.unwrap();
+                seen.push(answer_on(stream).await.unwrap().status);
+            }
+            assert_eq!(seen, [200, 401]);
+            service.written_to_stderr("answered").await;
+            let said = format!("{}{}", service.stdout(), service.stderr());
+            assert!(said.contains("ops"), "the log has the key's name");
+            let line = said.lines().find(|line| line.contains("topsecret") || line.contains(TOPSECRET_IN_BYTES));
+            assert_eq!(line, None, "{level} {format}");
+        }
     }
 
     async fn no_secret_and_no_content_shows_in_the_logs_however_loud_they_are(engine) {

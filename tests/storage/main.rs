@@ -27,4 +27,5 @@ mod records;
 mod recovery;
 mod reservations;
 mod reviews;
+mod spending;
 mod values;

@@ -14,12 +14,13 @@ macro_rules! charge_statements {
             use super::super::evidence::$backend::{add_evidence, evidence_of};
             use super::super::keys::$backend::insert_key;
             use super::super::records::$backend::{take_key, write_record};
+            use super::super::spending::$backend::{hold_spending, spent_under};
             use super::super::{Lent, guarded, one_or_guard};
             use crate::charges::crash::{self, Step};
             use crate::charges::model::Charge;
             use crate::charges::repository::{
-                AttemptRecord, ChargeFilter, ChargeRepository, ChargeSnapshot, Evidence,
-                NewAttempt, Resolution,
+                AttemptRecord, Capped, ChargeFilter, ChargeRepository, ChargeSnapshot, DayCap,
+                Evidence, NewAttempt, Resolution,
             };
             use crate::idempotency::repository::Reading;
             use crate::idempotency::reservation::Reservation;
@@ -76,6 +77,29 @@ macro_rules! charge_statements {
                         insert_attempt(conn, attempt).await
                     });
                     guarded(outcome)
+                }
+
+                async fn begin_capped_attempt(
+                    &self,
+                    attempt: &NewAttempt,
+                    cap: &DayCap,
+                ) -> Result<Capped, StorageError> {
+                    let outcome = unit!(self, $transaction, async |conn| {
+                        hold_spending(conn, &cap.key_name).await?;
+                        let spent_minor = spent_under(conn, cap).await?;
+                        let amount_minor = attempt.charge.amount_minor;
+                        if spent_minor.saturating_add(amount_minor) > cap.limit_minor {
+                            return Ok(Capped::Over);
+                        }
+                        insert_attempt(conn, attempt).await.map(Capped::Reserved)
+                    });
+                    Ok(guarded(outcome)?.unwrap_or(Capped::Lost))
+                }
+
+                async fn spent(&self, cap: &DayCap) -> Result<i64, StorageError> {
+                    unit!(self, $transaction, async |conn| {
+                        spent_under(conn, cap).await
+                    })
                 }
 
                 async fn record_attempt(

@@ -10,7 +10,8 @@
 //!
 //! **Rows are locked in one order everywhere: the key, the invoice, the charge.** Two units that went opposite ways would
 //! wait for each other until the database ended one of them, and that could be the one that records money. An insert of a
-//! key that is there waits for whoever is changing it, so it counts as a lock.
+//! key that is there waits for whoever is changing it, so it counts as a lock. An agent whose spending is limited locks its own
+//! row in `agent_spending` before all of them.
 
 use super::StorageError;
 use super::lent::Lent;
@@ -41,6 +42,7 @@ mod invoices;
 mod keys;
 mod records;
 mod recovery;
+mod spending;
 
 /// Turns a failed guard into the port's "somebody else was first".
 pub fn guarded<T>(outcome: Result<T, StorageError>) -> Result<Option<T>, StorageError> {

@@ -4,8 +4,9 @@ macro_rules! recovery_statements {
     ($store:ident, $backend:ident, $transaction:ident) => {
         pub mod $backend {
             use async_trait::async_trait;
-            use diesel::dsl::{count_star, min};
+            use diesel::dsl::{count_star, min, sql};
             use diesel::prelude::*;
+            use diesel::sql_types::Bool;
             #[allow(
                 unused_imports,
                 reason = "`transaction` is a method of the trait, `immediate_transaction` is not"
@@ -70,6 +71,33 @@ macro_rules! recovery_statements {
                             .execute(conn)
                             .await?;
                         Ok(())
+                    })
+                }
+
+                async fn forget_header_keys(
+                    &self,
+                    older_than_ms: i64,
+                    limit: i64,
+                ) -> Result<usize, StorageError> {
+                    unit!(self, $transaction, async |conn| {
+                        // In the words of the index `keys_from_headers`, without parameters, so that it serves.
+                        let finished = || {
+                            sql::<Bool>(
+                                "key >= 'header:' AND key < 'header;' AND status <> 'in_progress'",
+                            )
+                        };
+                        let old: Vec<String> = idempotency_keys::table
+                            .filter(finished())
+                            .filter(idempotency_keys::updated_at_ms.lt(now_plus(-older_than_ms)))
+                            .order(idempotency_keys::updated_at_ms)
+                            .limit(limit)
+                            .select(idempotency_keys::key)
+                            .load(conn)
+                            .await?;
+                        let rows = idempotency_keys::table
+                            .filter(finished())
+                            .filter(idempotency_keys::key.eq_any(old));
+                        Ok(diesel::delete(rows).execute(conn).await?)
                     })
                 }
 

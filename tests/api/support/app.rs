@@ -27,9 +27,16 @@ pub struct TestAppBuilder {
     mock: Option<MockStripe>,
     provider: Option<Arc<dyn PaymentProvider>>,
     api: StripeApi,
+    key: Option<String>,
 }
 
 impl TestAppBuilder {
+    /// Shows this API key with every request that does not bring its own.
+    pub fn key(mut self, secret: &str) -> Self {
+        self.key = Some(secret.into());
+        self
+    }
+
     /// Sets an environment variable of the service.
     pub fn set(mut self, name: &str, value: &str) -> Self {
         self.variables.push((name.into(), value.into()));
@@ -95,7 +102,8 @@ impl TestAppBuilder {
             url,
             mock,
             database,
-            client: reqwest_client(),
+            client: reqwest_client(self.key.as_deref()),
+            key: self.key,
             engine: self.engine,
             variables,
             provider: self.provider,
@@ -107,12 +115,15 @@ impl TestAppBuilder {
 }
 
 /// The client needs a TLS provider to exist even where it speaks plain HTTP.
-fn reqwest_client() -> reqwest::Client {
+fn reqwest_client(key: Option<&str>) -> reqwest::Client {
+    let header = |key| format!("Bearer {key}").parse().unwrap();
+    let headers = key.map(|key| (reqwest::header::AUTHORIZATION, header(key)));
     rustls::crypto::ring::default_provider()
         .install_default()
         .ok();
     reqwest::Client::builder()
         .no_proxy()
+        .default_headers(headers.into_iter().collect())
         .timeout(Duration::from_secs(60))
         .build()
         .unwrap()
@@ -169,6 +180,7 @@ pub struct TestApp {
     variables: Vec<(String, String)>,
     provider: Option<Arc<dyn PaymentProvider>>,
     api: StripeApi,
+    key: Option<String>,
     stop: Option<oneshot::Sender<()>>,
     running: Option<tokio::task::JoinHandle<std::io::Result<()>>>,
 }
@@ -191,6 +203,7 @@ impl TestApp {
             mock: None,
             provider: None,
             api: StripeApi::PaymentIntents,
+            key: None,
         }
     }
 
@@ -208,6 +221,7 @@ impl TestApp {
             mock: Some(self.mock.clone()),
             provider: self.provider.clone(),
             api: self.api,
+            key: self.key.clone(),
         }
     }
 

@@ -80,6 +80,7 @@ pub fn attempt(invoice: &Invoice, number: i32) -> NewAttempt {
         evidence: None,
         created_at_ms: 1_700_000_000_500,
         settled_at_ms: None,
+        asked_by: None,
     };
     let reservation = NewReservation {
         attempt: number,

@@ -1,0 +1,89 @@
+//! An agent's limits on spending, applied to a charge that is about to begin.
+//!
+//! Only a new attempt is new spending. A replay, a charge that runs and a takeover never come here. An attempt counts from its
+//! reservation on, on the day (UTC, by the database's clock) on which it was begun; one that fails, or is given back, gives
+//! its room back.
+
+use super::answer;
+use super::repository::{Capped, DayCap, NewAttempt};
+use super::service::ChargesService;
+use crate::access::caller::Caller;
+use crate::access::limits::{Day, OverLimit};
+use crate::error::Problem;
+use crate::idempotency::repository::Reading;
+use crate::idempotency::reservation::Reservation;
+use crate::money::Money;
+
+impl ChargesService {
+    /// The cap under which this caller may charge this amount now; `None` where there is none.
+    ///
+    /// # Errors
+    /// `limit_exceeded`, before anything is reserved or asked of the provider.
+    pub(super) async fn cap_for(
+        &self,
+        caller: &Caller,
+        money: Money,
+        now_ms: i64,
+    ) -> Result<Option<DayCap>, Problem> {
+        let limits = &self.parts.config.limits;
+        let Some((key_name, limits)) = caller
+            .agent()
+            .and_then(|name| limits.of(name).map(|limits| (name, limits)))
+        else {
+            return Ok(None);
+        };
+        let judged = limits.judge(money.amount_minor(), money.currency());
+        let Some(limit_minor) = judged.map_err(|over| refused(caller, money, over))? else {
+            return Ok(None);
+        };
+        let cap = DayCap {
+            key_name: key_name.to_owned(),
+            currency: money.currency().as_str().to_owned(),
+            day: Day::of(now_ms),
+            limit_minor,
+        };
+        let spent_minor = self.parts.charges.spent(&cap).await?;
+        if spent_minor.saturating_add(money.amount_minor()) > limit_minor {
+            return Err(over_the_day(caller, money, &cap, now_ms));
+        }
+        Ok(Some(cap))
+    }
+
+    /// Reserves an attempt, under the cap where there is one: the sum may have grown since it was asked for. `None` when
+    /// somebody else was first.
+    pub(super) async fn begin_under(
+        &self,
+        new: &NewAttempt,
+        cap: Option<&DayCap>,
+        caller: &Caller,
+        money: Money,
+    ) -> Result<Option<Reading<Reservation>>, Problem> {
+        let Some(cap) = cap else {
+            return Ok(self.parts.charges.begin_attempt(new).await?);
+        };
+        match self.parts.charges.begin_capped_attempt(new, cap).await? {
+            Capped::Reserved(reading) => Ok(Some(reading)),
+            Capped::Lost => Ok(None),
+            Capped::Over => {
+                let now_ms = new.charge.created_at_ms;
+                Err(over_the_day(caller, money, cap, now_ms))
+            }
+        }
+    }
+}
+
+fn over_the_day(caller: &Caller, money: Money, cap: &DayCap, now_ms: i64) -> Problem {
+    let over = OverLimit::Day {
+        limit_minor: cap.limit_minor,
+        left_ms: cap.day.until_ms.saturating_sub(now_ms),
+    };
+    refused(caller, money, over)
+}
+
+fn refused(caller: &Caller, money: Money, over: OverLimit) -> Problem {
+    tracing::warn!(
+        access.key = caller.principal(), amount = money.amount_minor(), currency = %money.currency(), ?over,
+        "a charge is over a limit of its key"
+    );
+    answer::limit_exceeded(money.currency().as_str(), over)
+}
