@@ -2,13 +2,12 @@
 
 use actix_web::http::StatusCode;
 use actix_web::http::header::{HeaderName, HeaderValue, RETRY_AFTER};
-use actix_web::web::{Data, Path, ServiceConfig};
+use actix_web::web::{Data, Path};
 use actix_web::{HttpRequest, HttpResponse};
-use serde::Deserialize;
 
 use super::answer;
 use super::dto::{
-    ChargeBody, ChargeList, ChargeRequest, EvidenceBody, EvidenceList, ResolveRequest,
+    ChargeBody, ChargeList, ChargeRequest, EvidenceBody, EvidenceList, ListCharges, ResolveRequest,
     ResolvedOutcome,
 };
 use super::model::{Charge, ChargeStatus};
@@ -20,10 +19,13 @@ use crate::error::{Code, Problem};
 use crate::http::json::Json;
 use crate::http::query::{Query, bad_cursor, decode_cursor, encode_cursor, invalid, page_limit};
 use crate::http::{headers, respond, text};
-use crate::router::resource;
+use crate::openapi::examples;
+use crate::openapi::problems::{JSON_BODY, PATH_WITH_ID, STORE, refusals};
+use crate::openapi::schemas::{ChargeId, IdempotencyKey, Replayed, Seconds};
+use crate::router::{Routes, resource};
 
 /// Mounts the routes.
-pub fn configure(routes: &mut ServiceConfig) {
+pub fn configure(routes: &mut Routes) {
     routes
         .service(resource("/v1/charges", "GET, POST").get(list).post(charge))
         .service(resource("/v1/charges/{id}", "GET").get(show))
@@ -31,7 +33,61 @@ pub fn configure(routes: &mut ServiceConfig) {
         .service(resource("/v1/charges/{id}/resolve", "POST").post(resolve));
 }
 
-async fn charge(
+refusals! {
+    /// Of charging an invoice.
+    ChargeRefusals = [JSON_BODY, STORE], [
+        InvalidIdempotencyKey, InvoiceNotFound, InvoiceNotChargeable, ChargeInProgress, ChargeNeedsReview, ChargeDeclined,
+        ChargeRefused, ChargeCanceled, ChargeNeverExecuted, RetryNotAdvised, AttemptsExhausted, NoPaymentMethod,
+        ProviderUnavailable
+    ];
+    /// Of reading a charge or its history.
+    ShowRefusals = [PATH_WITH_ID, STORE], [ChargeNotFound];
+    /// Of listing charges.
+    ListRefusals = [STORE], [InvalidParameter];
+    /// Of deciding about a charge.
+    ResolveRefusals = [JSON_BODY, PATH_WITH_ID, STORE], [ChargeNotFound, ChargeNotInReview, ResolutionContradicted, ProviderUnavailable];
+}
+
+#[utoipa::path(
+    post, path = "/v1/charges", operation_id = "chargeInvoice", tag = "charges",
+    summary = "Charge an invoice, exactly once",
+    description = "Names the invoice and nothing else: amount, currency and customer are the invoice's. Call it as often as you like, it is charged once. To retry, send the same call again.",
+    params(
+        ("Idempotency-Key" = IdempotencyKey, Header, required = false, description = "May be there and decides nothing: the invoice is the key."),
+        ("Prefer" = String, Header, required = false, description = "`wait=N`: wait up to N seconds for a charge that runs already. A preference that cannot be read is ignored.", example = "wait=10"),
+    ),
+    request_body(content = ChargeRequest, example = examples::charge_request),
+    responses(
+        (status = 201, description = "The customer has been charged, now or by an earlier call.", body = ChargeBody, example = examples::charge,
+            headers(
+                ("Location" = String, description = "The charge's path."),
+                ("Idempotent-Replayed" = Replayed, description = "There when this answer was given before."),
+                ("Preference-Applied" = String, description = "The wait that was asked for was understood."),
+            ),
+            links(
+                ("GetCharge" = (operation_id = "getCharge", parameters(("id" = "$response.body#/id")))),
+                ("GetEvidence" = (operation_id = "getChargeEvidence", parameters(("id" = "$response.body#/id")))),
+                ("ListChargesOfInvoice" = (operation_id = "listCharges", parameters(("invoiceId" = "$response.body#/invoiceId")))),
+                ("GetInvoice" = (operation_id = "getInvoice", parameters(("id" = "$response.body#/invoiceId")))),
+            )
+        ),
+        (status = 202, description = "The charge runs, and its outcome is not known yet. Send the same call again after `Retry-After`.",
+            body = ChargeBody, example = examples::undecided_charge,
+            headers(
+                ("Retry-After" = Seconds, description = "Seconds to wait."),
+                ("Preference-Applied" = String, description = "The wait that was asked for was understood."),
+            ),
+            links(
+                ("GetCharge" = (operation_id = "getCharge", parameters(("id" = "$response.body#/id")))),
+                ("GetEvidence" = (operation_id = "getChargeEvidence", parameters(("id" = "$response.body#/id")))),
+                ("ListChargesOfInvoice" = (operation_id = "listCharges", parameters(("invoiceId" = "$response.body#/invoiceId")))),
+                ("GetInvoice" = (operation_id = "getInvoice", parameters(("id" = "$response.body#/invoiceId")))),
+            )
+        ),
+        ChargeRefusals,
+    )
+)]
+pub(crate) async fn charge(
     request: HttpRequest,
     service: Data<ChargesService>,
     body: Result<Json<ChargeRequest>, Problem>,
@@ -74,12 +130,34 @@ fn render(answer: ChargeAnswer, service: &ChargesService) -> Result<HttpResponse
     }
 }
 
-async fn show(service: Data<ChargesService>, path: Path<String>) -> Result<HttpResponse, Problem> {
+#[utoipa::path(
+    get, path = "/v1/charges/{id}", operation_id = "getCharge", tag = "charges",
+    summary = "Read a charge",
+    params(("id" = ChargeId, Path, description = "The charge.")),
+    responses(
+        (status = 200, description = "The charge.", body = ChargeBody, example = examples::charge),
+        ShowRefusals,
+    )
+)]
+pub(crate) async fn show(
+    service: Data<ChargesService>,
+    path: Path<String>,
+) -> Result<HttpResponse, Problem> {
     let charge = service.find(known(path)?).await?;
     respond::json(StatusCode::OK, &ChargeBody::new(&charge, service.policy()))
 }
 
-async fn evidence(
+#[utoipa::path(
+    get, path = "/v1/charges/{id}/evidence", operation_id = "getChargeEvidence", tag = "charges",
+    summary = "Read the history of a charge",
+    description = "For whoever has to judge it, oldest first. A charge that went straight to its verdict has none.",
+    params(("id" = ChargeId, Path, description = "The charge.")),
+    responses(
+        (status = 200, description = "The history.", body = EvidenceList, example = examples::evidence),
+        ShowRefusals,
+    )
+)]
+pub(crate) async fn evidence(
     service: Data<ChargesService>,
     path: Path<String>,
 ) -> Result<HttpResponse, Problem> {
@@ -88,17 +166,16 @@ async fn evidence(
     respond::json(StatusCode::OK, &EvidenceList { data })
 }
 
-/// `GET /v1/charges`.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct ListCharges {
-    invoice_id: Option<String>,
-    status: Option<String>,
-    limit: Option<String>,
-    cursor: Option<String>,
-}
-
-async fn list(
+#[utoipa::path(
+    get, path = "/v1/charges", operation_id = "listCharges", tag = "charges",
+    summary = "List charges: every attempt, newest first",
+    params(ListCharges),
+    responses(
+        (status = 200, description = "A page.", body = ChargeList, example = examples::charges),
+        ListRefusals,
+    )
+)]
+pub(crate) async fn list(
     service: Data<ChargesService>,
     query: Query<ListCharges>,
 ) -> Result<HttpResponse, Problem> {
@@ -149,7 +226,18 @@ async fn list(
     respond::json(StatusCode::OK, &ChargeList { data, next_cursor })
 }
 
-async fn resolve(
+#[utoipa::path(
+    post, path = "/v1/charges/{id}/resolve", operation_id = "resolveCharge", tag = "charges",
+    summary = "End a charge that needs review",
+    description = "For operators. The provider is asked first; a verdict that contradicts it is refused unless `force` is true. A success needs a `providerPaymentId`, a failure has none.",
+    params(("id" = ChargeId, Path, description = "The charge.")),
+    request_body(content = ResolveRequest, example = examples::resolve_request),
+    responses(
+        (status = 200, description = "The charge with its verdict.", body = ChargeBody, example = examples::charge),
+        ResolveRefusals,
+    )
+)]
+pub(crate) async fn resolve(
     service: Data<ChargesService>,
     path: Path<String>,
     body: Result<Json<ResolveRequest>, Problem>,
