@@ -53,12 +53,12 @@ refusals! {
     summary = "Charge an invoice, exactly once",
     description = "Names the invoice and nothing else: amount, currency and customer are the invoice's. Call it as often as you like, it is charged once. To retry, send the same call again.",
     params(
-        ("Idempotency-Key" = IdempotencyKey, Header, required = false, description = "May be there and decides nothing: the invoice is the key."),
-        ("Prefer" = String, Header, required = false, description = "`wait=N`: wait up to N seconds for a charge that runs already. A preference that cannot be read is ignored.", example = "wait=10"),
+        ("Idempotency-Key" = Option<IdempotencyKey>, Header, description = "May be there and decides nothing: the invoice is the key."),
+        ("Prefer" = Option<String>, Header, description = "`wait=N`: wait up to N seconds for a charge that runs already. A preference that cannot be read is ignored.", example = "wait=10"),
     ),
     request_body(content = ChargeRequest, example = examples::charge_request),
     responses(
-        (status = 201, description = "The customer has been charged, now or by an earlier call.", body = ChargeBody, example = examples::charge,
+        (status = 201, description = "The customer has been charged, now or by an earlier call.", body = ChargeBody,
             headers(
                 ("Location" = String, description = "The charge's path."),
                 ("Idempotent-Replayed" = Replayed, description = "There when this answer was given before."),
@@ -69,10 +69,11 @@ refusals! {
                 ("GetEvidence" = (operation_id = "getChargeEvidence", parameters(("id" = "$response.body#/id")))),
                 ("ListChargesOfInvoice" = (operation_id = "listCharges", parameters(("invoiceId" = "$response.body#/invoiceId")))),
                 ("GetInvoice" = (operation_id = "getInvoice", parameters(("id" = "$response.body#/invoiceId")))),
-            )
+            ),
+            example = examples::charge,
         ),
         (status = 202, description = "The charge runs, and its outcome is not known yet. Send the same call again after `Retry-After`.",
-            body = ChargeBody, example = examples::undecided_charge,
+            body = ChargeBody,
             headers(
                 ("Retry-After" = Seconds, description = "Seconds to wait."),
                 ("Preference-Applied" = String, description = "The wait that was asked for was understood."),
@@ -82,7 +83,8 @@ refusals! {
                 ("GetEvidence" = (operation_id = "getChargeEvidence", parameters(("id" = "$response.body#/id")))),
                 ("ListChargesOfInvoice" = (operation_id = "listCharges", parameters(("invoiceId" = "$response.body#/invoiceId")))),
                 ("GetInvoice" = (operation_id = "getInvoice", parameters(("id" = "$response.body#/invoiceId")))),
-            )
+            ),
+            example = examples::undecided_charge,
         ),
         ChargeRefusals,
     )

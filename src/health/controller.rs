@@ -39,8 +39,6 @@ pub(crate) struct HealthBody {
 }
 
 refusals! {
-    /// Nothing is asked that could fail.
-    LiveRefusals = [], [];
     /// The store does not answer.
     ReadyRefusals = [STORE], [];
 }
@@ -50,7 +48,6 @@ refusals! {
     summary = "Is the process alive?",
     responses(
         (status = 200, description = "It is.", body = HealthBody, example = examples::live),
-        LiveRefusals,
     )
 )]
 /// The process answers.

@@ -49,10 +49,10 @@ refusals! {
     post, path = "/v1/invoices", operation_id = "createInvoice", tag = "invoices",
     summary = "Create an invoice",
     description = "With an `id` of your own, or with an `Idempotency-Key`, a repetition gets the first answer again. Without both it makes a second invoice.",
-    params(("Idempotency-Key" = IdempotencyKey, Header, nullable = false, required = false, description = "One key, one invoice, one answer.")),
+    params(("Idempotency-Key" = Option<IdempotencyKey>, Header, description = "One key, one invoice, one answer.")),
     request_body(content = CreateInvoice, example = examples::create_invoice),
     responses(
-        (status = 201, description = "The invoice, now or as it was created by an earlier call.", body = InvoiceBody, example = examples::invoice,
+        (status = 201, description = "The invoice, now or as it was created by an earlier call.", body = InvoiceBody, 
             headers(
                 ("Location" = String, description = "The invoice's path."),
                 ("Idempotent-Replayed" = Replayed, description = "There when this answer was given before."),
@@ -63,7 +63,8 @@ refusals! {
                 ("VoidInvoice" = (operation_id = "voidInvoice", parameters(("id" = "$response.body#/id")))),
                 ("ChargeInvoice" = (operation_id = "chargeInvoice", request_body = json!({"invoiceId": "$response.body#/id"}))),
                 ("ListChargesOfInvoice" = (operation_id = "listCharges", parameters(("invoiceId" = "$response.body#/id")))),
-            )
+            ),
+            example = examples::invoice,
         ),
         CreateRefusals,
     )

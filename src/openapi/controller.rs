@@ -7,7 +7,6 @@ use actix_web::http::header::{CONTENT_ENCODING, LOCATION};
 use actix_web::web::Path;
 use utoipa_swagger_ui::Config;
 
-use super::problems::refusals;
 use crate::error::{Code, Problem};
 use crate::router::{Routes, resource};
 
@@ -25,18 +24,12 @@ pub fn configure(routes: &mut Routes) {
         .service(resource("/docs/{file}", "GET").get(page_file));
 }
 
-refusals! {
-    /// Nothing is asked for it that could fail.
-    DocumentRefusals = [], [];
-}
-
 #[utoipa::path(
     get, path = "/openapi.json", operation_id = "getOpenApi", tag = "service",
     summary = "This document",
     responses(
         (status = 200, description = "OpenAPI 3.1.", body = Object, content_type = "application/json",
             example = super::examples::document),
-        DocumentRefusals,
     )
 )]
 pub(crate) async fn document() -> HttpResponse {

@@ -41,7 +41,7 @@ macro_rules! refusals {
             impl utoipa::IntoResponses for $name {
                 fn responses() -> std::collections::BTreeMap<String, utoipa::openapi::RefOr<utoipa::openapi::Response>> {
                     $crate::openapi::problems::responses(
-                        &[$($group,)* &[$($crate::error::Code::$code),*]].concat(),
+                        &[$($group,)* &[$($crate::error::Code::$code),*] as &[$crate::error::Code]].concat(),
                     )
                 }
             }
@@ -84,8 +84,7 @@ pub fn response(status: u16, codes: &[Code]) -> Response {
         );
     let schema = AllOf::builder()
         .item(Ref::from_schema_name("Problem"))
-        .item(narrowed)
-        .build();
+        .item(narrowed);
     let content = ContentBuilder::new().schema(Some(schema)).build();
     let mut response = ResponseBuilder::new()
         .description(lines.join(" "))

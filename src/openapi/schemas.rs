@@ -118,7 +118,7 @@ fn amount() -> ObjectBuilder {
 
 fn metadata() -> ObjectBuilder {
     let name = text(1, METADATA_NAME_LENGTH_MAX, NO_CONTROLS_OR_BRACKETS).build();
-    let value = text(0, METADATA_VALUE_LENGTH_MAX, NO_CONTROLS).build();
+    let value = text(0, METADATA_VALUE_LENGTH_MAX, NO_CONTROLS);
     ObjectBuilder::new()
         .schema_type(Type::Object)
         .max_properties(Some(METADATA_PAIRS_MAX))
@@ -160,9 +160,5 @@ pub(super) fn money_rule(request: RefOr<Schema>) -> RefOr<Schema> {
                 .property("amountCents", amount);
             rule.item(alternative)
         });
-    AllOf::builder()
-        .item(request)
-        .item(rule.build())
-        .build()
-        .into()
+    AllOf::builder().item(request).item(rule).into()
 }

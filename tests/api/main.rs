@@ -23,6 +23,7 @@ mod hazards;
 mod hostile;
 mod idempotency_header;
 mod invoices;
+mod openapi;
 mod peers;
 mod problems;
 mod processing;
