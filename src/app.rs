@@ -25,13 +25,14 @@ use crate::payments::stripe::{
     StripeApi, StripeProvider, StripeSettings,
 };
 use crate::reconciler::sweeper::Reconciler;
+use crate::router::Routes;
 use crate::storage::{self, SharedStore, StorageError};
 use crate::tasks::Tasks;
 use crate::tools::controller::{McpHttp, mcp_http};
 use crate::tools::local::LocalBackend;
 use crate::tools::server::ToolServer;
 use crate::webhooks::service::{WebhooksConfig, WebhooksService};
-use crate::{charges, health, invoices, metrics, router, tools, webhooks};
+use crate::{charges, health, invoices, metrics, openapi, router, tools, webhooks};
 
 /// How long the audit waits before it asks the provider a second time.
 const AUDIT_RETRY_WAIT: Duration = Duration::from_secs(1);
@@ -173,13 +174,22 @@ impl App {
             .app_data(Data::new(health))
             .app_data(PayloadConfig::new(BODY_BYTES_MAX))
             .app_data(BodyTime(self.body_time))
+            .configure(|routes| Self::routes().mount(routes))
+            .default_service(web::to(router::not_found));
+    }
+
+    /// Every route that is mounted.
+    pub fn routes() -> Routes {
+        let mut routes = Routes::default();
+        routes
             .configure(invoices::controller::configure)
             .configure(charges::controller::configure)
             .configure(tools::controller::configure)
             .configure(webhooks::controller::configure)
             .configure(health::controller::configure)
             .configure(metrics::controller::configure)
-            .default_service(web::to(router::not_found));
+            .configure(openapi::controller::configure);
+        routes
     }
 }
 

@@ -7,12 +7,14 @@ use actix_web::http::StatusCode;
 use actix_web::http::header::{ALLOW, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use actix_web::{HttpResponse, ResponseError};
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::charges::dto::ChargeBody;
 use crate::charges::lifecycle::{Outlook, seconds_up};
 use crate::charges::model::{CustomerCharged, Retry};
 use crate::idempotency::key::HeaderKeyError;
 use crate::idempotency::service::KeyedError;
+use crate::openapi::schemas::{ErrorCode, ProblemType, Seconds};
 use crate::storage::StorageError;
 
 /// The media type of a problem document.
@@ -132,24 +134,37 @@ codes! {
 #[derive(Debug, Clone)]
 pub struct Problem(Box<Document>);
 
-#[derive(Debug, Clone, Serialize)]
+/// What went wrong, and what to do about it (RFC 9457).
+#[derive(Debug, Clone, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-struct Document {
+#[schema(as = Problem)]
+pub(crate) struct Document {
     /// `urn:chargeonce:problem:{code}`.
     #[serde(rename = "type")]
+    #[schema(value_type = ProblemType)]
     kind: String,
+    /// What the code means, for people.
     title: &'static str,
+    /// The HTTP status.
     status: u16,
     #[serde(serialize_with = "code_word")]
+    #[schema(value_type = ErrorCode)]
     code: Code,
+    /// One or two sentences: what happened, and what to do.
     detail: String,
     customer_charged: CustomerCharged,
     retry: Retry,
+    /// There with `retry: later`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Seconds, required = false)]
     retry_after_seconds: Option<i64>,
+    /// The field, parameter or header at fault.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
     field: Option<String>,
+    /// The attempt that the problem is about.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = ChargeBody, required = false)]
     charge: Option<ChargeBody>,
     #[serde(skip)]
     allow: Option<String>,

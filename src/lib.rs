@@ -15,6 +15,7 @@ pub mod idempotency;
 pub mod invoices;
 pub mod metrics;
 pub mod money;
+pub mod openapi;
 pub mod payments;
 pub mod reconciler;
 pub mod router;

@@ -7,7 +7,7 @@ use crate::charges::model::AskedBy;
 use crate::error::{Code, Problem};
 
 /// The longest name of a session, in characters.
-const SESSION_LENGTH_MAX: usize = 128;
+pub const SESSION_LENGTH_MAX: usize = 128;
 
 /// Names an agent's session or task, for the books; nothing is decided by it.
 pub const SESSION_HEADER: &str = "X-Agent-Session";

@@ -27,6 +27,13 @@ pub struct Guard {
     pub rates: RateLimits,
 }
 
+impl Guard {
+    /// True where callers need a key.
+    pub fn has_keys(&self) -> bool {
+        !self.keys.is_empty()
+    }
+}
+
 /// Who was let in; for [`Caller`].
 #[derive(Clone)]
 struct Admitted {

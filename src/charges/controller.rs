@@ -2,29 +2,34 @@
 
 use actix_web::http::StatusCode;
 use actix_web::http::header::{HeaderName, HeaderValue, RETRY_AFTER};
-use actix_web::web::{Data, Path, ServiceConfig};
+use actix_web::web::{Data, Path};
 use actix_web::{HttpRequest, HttpResponse};
-use serde::Deserialize;
 
 use super::answer;
 use super::dto::{
-    ChargeBody, ChargeList, ChargeRequest, EvidenceBody, EvidenceList, ResolveRequest,
+    ChargeBody, ChargeList, ChargeRequest, EvidenceBody, EvidenceList, ListCharges, ResolveRequest,
     ResolvedOutcome,
 };
 use super::model::{Charge, ChargeStatus};
 use super::repository::ChargeFilter;
 use super::review::{NOTE_LENGTH_MAX, OperatorVerdict};
 use super::service::{ChargeAnswer, ChargesService};
+use super::status::StatusBody;
 use super::waiting::Wait;
 use crate::access::caller::Caller;
 use crate::error::{Code, Problem};
 use crate::http::json::Json;
 use crate::http::query::{Query, bad_cursor, decode_cursor, encode_cursor, invalid, page_limit};
 use crate::http::{headers, respond, text};
-use crate::router::resource;
+use crate::openapi::examples;
+use crate::openapi::problems::{JSON_BODY, PATH_WITH_ID, STORE, refusals};
+use crate::openapi::schemas::{
+    ChargeId, IdempotencyKey, InvoiceId, Replayed, Seconds, SessionName,
+};
+use crate::router::{Routes, resource};
 
 /// Mounts the routes.
-pub fn configure(routes: &mut ServiceConfig) {
+pub fn configure(routes: &mut Routes) {
     routes
         .service(resource("/v1/charges", "GET, POST").get(list).post(charge))
         .service(resource("/v1/charges/{id}", "GET").get(show))
@@ -33,7 +38,66 @@ pub fn configure(routes: &mut ServiceConfig) {
         .service(resource("/v1/invoices/{id}/charge-status", "GET").get(status));
 }
 
-async fn charge(
+refusals! {
+    /// Of charging an invoice.
+    ChargeRefusals = [JSON_BODY, STORE], [
+        InvalidIdempotencyKey, InvoiceNotFound, InvoiceNotChargeable, ChargeInProgress, ChargeNeedsReview, ChargeDeclined,
+        ChargeRefused, ChargeCanceled, ChargeNeverExecuted, RetryNotAdvised, AttemptsExhausted, NoPaymentMethod,
+        ProviderUnavailable, LimitExceeded, Forbidden
+    ];
+    /// Of reading a charge or its history.
+    ShowRefusals = [PATH_WITH_ID, STORE], [ChargeNotFound];
+    /// Of asking what is true of an invoice's charge.
+    StatusRefusals = [PATH_WITH_ID, STORE], [InvoiceNotFound];
+    /// Of listing charges.
+    ListRefusals = [STORE], [InvalidParameter];
+    /// Of deciding about a charge.
+    ResolveRefusals = [JSON_BODY, PATH_WITH_ID, STORE], [ChargeNotFound, ChargeNotInReview, ResolutionContradicted, ProviderUnavailable];
+}
+
+#[utoipa::path(
+    post, path = "/v1/charges", operation_id = "chargeInvoice", tag = "charges",
+    summary = "Charge an invoice, exactly once",
+    description = "Names the invoice and nothing else: amount, currency and customer are the invoice's. Call it as often as you like, it is charged once. To retry, send the same call again.",
+    params(
+        ("Idempotency-Key" = Option<IdempotencyKey>, Header, description = "May be there and decides nothing: the invoice is the key."),
+        ("X-Agent-Session" = Option<SessionName>, Header, description = "The caller's own name for its session, kept with the attempt."),
+        ("Prefer" = Option<String>, Header, description = "`wait=N`: wait up to N seconds for a charge that runs already. A preference that cannot be read is ignored.", example = "wait=10"),
+    ),
+    request_body(content = ChargeRequest, example = examples::charge_request),
+    responses(
+        (status = 201, description = "The customer has been charged, now or by an earlier call.", body = ChargeBody,
+            headers(
+                ("Location" = String, description = "The charge's path."),
+                ("Idempotent-Replayed" = Replayed, description = "There when this answer was given before."),
+                ("Preference-Applied" = String, description = "The wait that was asked for was understood."),
+            ),
+            links(
+                ("GetCharge" = (operation_id = "getCharge", parameters(("id" = "$response.body#/id")))),
+                ("GetEvidence" = (operation_id = "getChargeEvidence", parameters(("id" = "$response.body#/id")))),
+                ("ListChargesOfInvoice" = (operation_id = "listCharges", parameters(("invoiceId" = "$response.body#/invoiceId")))),
+                ("GetInvoice" = (operation_id = "getInvoice", parameters(("id" = "$response.body#/invoiceId")))),
+            ),
+            example = examples::charge,
+        ),
+        (status = 202, description = "The charge runs, and its outcome is not known yet. Send the same call again after `Retry-After`.",
+            body = ChargeBody,
+            headers(
+                ("Retry-After" = Seconds, description = "Seconds to wait."),
+                ("Preference-Applied" = String, description = "The wait that was asked for was understood."),
+            ),
+            links(
+                ("GetCharge" = (operation_id = "getCharge", parameters(("id" = "$response.body#/id")))),
+                ("GetEvidence" = (operation_id = "getChargeEvidence", parameters(("id" = "$response.body#/id")))),
+                ("ListChargesOfInvoice" = (operation_id = "listCharges", parameters(("invoiceId" = "$response.body#/invoiceId")))),
+                ("GetInvoice" = (operation_id = "getInvoice", parameters(("id" = "$response.body#/invoiceId")))),
+            ),
+            example = examples::undecided_charge,
+        ),
+        ChargeRefusals,
+    )
+)]
+pub(crate) async fn charge(
     caller: Caller,
     request: HttpRequest,
     service: Data<ChargesService>,
@@ -78,7 +142,16 @@ fn render(answer: ChargeAnswer, service: &ChargesService) -> Result<HttpResponse
     }
 }
 
-async fn show(
+#[utoipa::path(
+    get, path = "/v1/charges/{id}", operation_id = "getCharge", tag = "charges",
+    summary = "Read a charge",
+    params(("id" = ChargeId, Path, description = "The charge.")),
+    responses(
+        (status = 200, description = "The charge.", body = ChargeBody, example = examples::charge),
+        ShowRefusals,
+    )
+)]
+pub(crate) async fn show(
     caller: Caller,
     service: Data<ChargesService>,
     path: Path<String>,
@@ -88,7 +161,17 @@ async fn show(
     respond::json(StatusCode::OK, &body)
 }
 
-async fn evidence(
+#[utoipa::path(
+    get, path = "/v1/charges/{id}/evidence", operation_id = "getChargeEvidence", tag = "charges",
+    summary = "Read the history of a charge",
+    description = "For whoever has to judge it, oldest first. A charge that went straight to its verdict has none.",
+    params(("id" = ChargeId, Path, description = "The charge.")),
+    responses(
+        (status = 200, description = "The history.", body = EvidenceList, example = examples::evidence),
+        ShowRefusals,
+    )
+)]
+pub(crate) async fn evidence(
     service: Data<ChargesService>,
     path: Path<String>,
 ) -> Result<HttpResponse, Problem> {
@@ -97,7 +180,17 @@ async fn evidence(
     respond::json(StatusCode::OK, &EvidenceList { data })
 }
 
-async fn status(
+#[utoipa::path(
+    get, path = "/v1/invoices/{id}/charge-status", operation_id = "getChargeStatus", tag = "charges",
+    summary = "What is true of an invoice's charge now",
+    description = "Charges nothing: was the customer charged, should a call be repeated, and every attempt so far.",
+    params(("id" = InvoiceId, Path, description = "The invoice.")),
+    responses(
+        (status = 200, description = "What is true now.", body = StatusBody, example = examples::charge_status),
+        StatusRefusals,
+    )
+)]
+pub(crate) async fn status(
     service: Data<ChargesService>,
     path: Path<String>,
 ) -> Result<HttpResponse, Problem> {
@@ -108,17 +201,16 @@ async fn status(
     respond::json(StatusCode::OK, &service.status(id).await?)
 }
 
-/// `GET /v1/charges`.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct ListCharges {
-    invoice_id: Option<String>,
-    status: Option<String>,
-    limit: Option<String>,
-    cursor: Option<String>,
-}
-
-async fn list(
+#[utoipa::path(
+    get, path = "/v1/charges", operation_id = "listCharges", tag = "charges",
+    summary = "List charges: every attempt, newest first",
+    params(ListCharges),
+    responses(
+        (status = 200, description = "A page.", body = ChargeList, example = examples::charges),
+        ListRefusals,
+    )
+)]
+pub(crate) async fn list(
     caller: Caller,
     service: Data<ChargesService>,
     query: Query<ListCharges>,
@@ -170,7 +262,18 @@ async fn list(
     respond::json(StatusCode::OK, &ChargeList { data, next_cursor })
 }
 
-async fn resolve(
+#[utoipa::path(
+    post, path = "/v1/charges/{id}/resolve", operation_id = "resolveCharge", tag = "charges",
+    summary = "End a charge that needs review",
+    description = "For operators. The provider is asked first; a verdict that contradicts it is refused unless `force` is true. A success needs a `providerPaymentId`, a failure has none.",
+    params(("id" = ChargeId, Path, description = "The charge.")),
+    request_body(content = ResolveRequest, example = examples::resolve_request),
+    responses(
+        (status = 200, description = "The charge with its verdict.", body = ChargeBody, example = examples::charge),
+        ResolveRefusals,
+    )
+)]
+pub(crate) async fn resolve(
     service: Data<ChargesService>,
     path: Path<String>,
     body: Result<Json<ResolveRequest>, Problem>,

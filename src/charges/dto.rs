@@ -1,30 +1,38 @@
 //! The charge on the wire.
 
 use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
 
 use super::lifecycle::{RetryPolicy, outlook};
 use super::model::{Charge, ChargeStatus, CustomerCharged, Retry};
 use super::repository::Evidence;
 use crate::access::caller::Caller;
+use crate::openapi::schemas::{
+    AmountCents, ChargeId, ChargeStatusWord, CurrencyCode, Cursor, EvidenceWord, InvoiceId, Note,
+    PageLimit, ProviderId, Seconds, Time,
+};
 use crate::timestamp::rfc3339;
 
 /// `POST /v1/charges`: the invoice and nothing else. Amount, currency, customer and key come from the backend.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ChargeRequest {
     /// The invoice to charge.
+    #[schema(value_type = InvoiceId)]
     pub invoice_id: String,
 }
 
 /// `POST /v1/charges/{id}/resolve`: an operator's verdict on a charge in `needs_review`.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ResolveRequest {
     /// Whether the customer was charged.
     pub outcome: ResolvedOutcome,
-    /// The payment at the provider that proves a success.
+    /// The payment at the provider that proves a success; a failure has none.
+    #[schema(value_type = Option<ProviderId>)]
     pub provider_payment_id: Option<String>,
     /// What was looked at and by whom.
+    #[schema(value_type = Note)]
     pub note: String,
     /// Record it even where the provider says otherwise or cannot be asked.
     #[serde(default)]
@@ -32,7 +40,7 @@ pub struct ResolveRequest {
 }
 
 /// An operator's verdict.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ResolvedOutcome {
     /// The customer was charged.
@@ -42,46 +50,81 @@ pub enum ResolvedOutcome {
 }
 
 /// A charge as callers see it.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = Charge)]
 pub struct ChargeBody {
+    #[schema(value_type = ChargeId)]
     id: String,
+    #[schema(value_type = InvoiceId)]
     invoice_id: String,
+    #[schema(value_type = ChargeStatusWord)]
     status: &'static str,
+    /// Counts the attempts to charge the invoice, from 1.
+    #[schema(minimum = 1)]
     attempt: i32,
+    #[schema(value_type = AmountCents)]
     amount_cents: i64,
+    #[schema(value_type = CurrencyCode)]
     currency: String,
+    #[schema(value_type = ProviderId)]
     customer_id: String,
+    /// Null where the customer's default was left to the provider.
+    #[schema(required = true, value_type = Option<ProviderId>)]
     payment_method_id: Option<String>,
+    /// The natural key of the attempt, here and at the provider.
     idempotency_key: String,
+    /// Who took the money.
     provider: String,
+    /// The payment at the provider, as far as it is known.
+    #[schema(required = true, value_type = Option<ProviderId>)]
     provider_payment_id: Option<String>,
+    /// There when the attempt has failed.
+    #[schema(required = true)]
     failure: Option<FailureBody>,
     customer_charged: CustomerCharged,
     retry: Retry,
+    /// There with `retry: later`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Seconds, required = false)]
     retry_after_seconds: Option<i64>,
+    #[schema(value_type = Time)]
     created_at: String,
+    /// Null while there is no verdict.
+    #[schema(required = true, value_type = Option<Time>)]
     settled_at: Option<String>,
     /// For admins only; the inner one is null where no call began the attempt.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<AskedByBody>, required = false)]
     asked_by: Option<Option<AskedByBody>>,
 }
 
-#[derive(Debug, Clone, Serialize)]
+/// Who called when the attempt began.
+#[derive(Debug, Clone, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = AskedBy)]
 struct AskedByBody {
+    /// The API key's name; null where no keys were configured.
+    #[schema(required = true)]
     key_name: Option<String>,
+    /// The request's id.
     request_id: String,
+    /// The caller's own name for its session, if it sent one (`X-Agent-Session`).
+    #[schema(required = true)]
     session: Option<String>,
 }
 
-#[derive(Debug, Clone, Serialize)]
+/// Why an attempt failed, in the provider's words.
+#[derive(Debug, Clone, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = Failure)]
 struct FailureBody {
     code: String,
+    #[schema(required = true)]
     decline_code: Option<String>,
+    #[schema(required = true)]
     advice_code: Option<String>,
+    #[schema(required = true)]
     message: Option<String>,
 }
 
@@ -145,29 +188,52 @@ impl ChargeBody {
     }
 }
 
+/// `GET /v1/charges`.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct ListCharges {
+    /// Only this invoice's.
+    #[param(value_type = InvoiceId, required = false)]
+    pub invoice_id: Option<String>,
+    /// Only those that stand so.
+    #[param(value_type = ChargeStatusWord, required = false)]
+    pub status: Option<String>,
+    /// How many; 20 when absent.
+    #[param(value_type = PageLimit, required = false)]
+    pub limit: Option<String>,
+    /// The `nextCursor` of the page before.
+    #[param(value_type = Cursor, required = false)]
+    pub cursor: Option<String>,
+}
+
 /// A page of charges.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ChargeList {
     /// Newest first.
     pub data: Vec<ChargeBody>,
     /// Pass it as `cursor` to get the next page; null on the last one.
+    #[schema(required = true, value_type = Option<Cursor>)]
     pub next_cursor: Option<String>,
 }
 
 /// The history of a charge.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct EvidenceList {
     /// Oldest first. Empty for a charge that went straight to its verdict.
     pub data: Vec<EvidenceBody>,
 }
 
 /// One line of it.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[schema(as = EvidenceLine)]
 pub struct EvidenceBody {
     /// RFC 3339, UTC.
+    #[schema(value_type = Time)]
     pub at: String,
     /// `taken_over`, `send`, `look_up`, `cancel`, `record`, `notice` or `resolution`.
+    #[schema(value_type = EvidenceWord)]
     pub what: &'static str,
     /// The rest in words.
     pub detail: String,

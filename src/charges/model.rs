@@ -91,7 +91,9 @@ impl ChargeStatus {
 }
 
 /// Was the customer charged?
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize, utoipa::ToSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum CustomerCharged {
     /// Yes, once.
@@ -103,7 +105,9 @@ pub enum CustomerCharged {
 }
 
 /// Should the call be repeated?
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize, utoipa::ToSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Retry {
     /// All is done.

@@ -1,26 +1,34 @@
 //! What is true of an invoice's charge now, for whoever asks without charging. Pure: a snapshot and a policy in, an answer out.
 
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use super::dto::ChargeBody;
 use super::lifecycle::{NextStep, Outlook, RetryPolicy, outlook, seconds_up};
 use super::model::{Charge, ChargeStatus, CustomerCharged, Retry};
 use super::repository::ChargeSnapshot;
+use crate::openapi::schemas::{InvoiceId, InvoiceStatusWord, Seconds};
 
 /// How long a caller is asked to wait for an attempt whose owner went silent: the background worker takes it over, in seconds.
 const TAKEOVER_WAIT_SECONDS: i64 = 2;
 
 /// `GET /v1/invoices/{id}/charge-status`.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = ChargeStanding)]
 pub struct StatusBody {
+    #[schema(value_type = InvoiceId)]
     invoice_id: String,
+    #[schema(value_type = InvoiceStatusWord)]
     invoice_status: &'static str,
     customer_charged: CustomerCharged,
     /// Whether it makes sense to charge the invoice (again).
     retry: Retry,
+    /// There with `retry: later`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Seconds, required = false)]
     retry_after_seconds: Option<i64>,
+    /// What is true and what to do, in a sentence or two.
     detail: String,
     /// Every attempt, newest first.
     attempts: Vec<ChargeBody>,

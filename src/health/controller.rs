@@ -4,12 +4,15 @@ use std::sync::Arc;
 
 use actix_web::HttpResponse;
 use actix_web::http::StatusCode;
-use actix_web::web::{Data, ServiceConfig};
-use serde_json::json;
+use actix_web::web::Data;
+use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::error::Problem;
 use crate::http::respond;
-use crate::router::resource;
+use crate::openapi::examples;
+use crate::openapi::problems::{STORE, refusals};
+use crate::router::{Routes, resource};
 use crate::storage::StoreInfo;
 use crate::tasks::Tasks;
 
@@ -22,24 +25,51 @@ pub struct Health {
 }
 
 /// Mounts the routes.
-pub fn configure(routes: &mut ServiceConfig) {
+pub fn configure(routes: &mut Routes) {
     routes
         .service(resource("/health/live", "GET").get(live))
         .service(resource("/health/ready", "GET").get(ready));
 }
 
-/// The process answers.
-async fn live() -> Result<HttpResponse, Problem> {
-    respond::json(StatusCode::OK, &json!({ "status": "live" }))
+/// The answer of a probe.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct HealthBody {
+    /// `live` or `ready`.
+    status: &'static str,
 }
 
+refusals! {
+    /// The store does not answer.
+    ReadyRefusals = [STORE], [];
+}
+
+#[utoipa::path(
+    get, path = "/health/live", operation_id = "isLive", tag = "service",
+    summary = "Is the process alive?",
+    responses(
+        (status = 200, description = "It is.", body = HealthBody, example = examples::live),
+    )
+)]
+/// The process answers.
+pub(crate) async fn live() -> Result<HttpResponse, Problem> {
+    respond::json(StatusCode::OK, &HealthBody { status: "live" })
+}
+
+#[utoipa::path(
+    get, path = "/health/ready", operation_id = "isReady", tag = "service",
+    summary = "Can it work?",
+    responses(
+        (status = 200, description = "The database answers.", body = HealthBody, example = examples::ready),
+        ReadyRefusals,
+    )
+)]
 /// The store answers, too. Its schema was brought up to date before the port was opened.
-async fn ready(health: Data<Health>) -> Result<HttpResponse, Problem> {
+pub(crate) async fn ready(health: Data<Health>) -> Result<HttpResponse, Problem> {
     let store = Arc::clone(&health.store);
     health
         .tasks
         .run(async move { store.ping().await })
         .await
         .map_err(|_| Problem::internal())??;
-    respond::json(StatusCode::OK, &json!({ "status": "ready" }))
+    respond::json(StatusCode::OK, &HealthBody { status: "ready" })
 }

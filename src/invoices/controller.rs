@@ -1,10 +1,10 @@
 //! Invoices over HTTP: parse, call, render.
 
 use actix_web::http::StatusCode;
-use actix_web::web::{Data, Path, ServiceConfig};
+use actix_web::web::{Data, Path};
 use actix_web::{HttpRequest, HttpResponse};
 
-use super::dto::{ChangeInvoice, CreateInvoice, InvoiceBody, ListInvoices};
+use super::dto::{ChangeInvoice, CreateInvoice, InvoiceBody, InvoiceList, ListInvoices};
 use super::listing;
 use super::model::Invoice;
 use super::service::InvoicesService;
@@ -13,10 +13,13 @@ use crate::error::{Code, Problem};
 use crate::http::json::Json;
 use crate::http::query::Query;
 use crate::http::{headers, respond, text};
-use crate::router::resource;
+use crate::openapi::examples;
+use crate::openapi::problems::{JSON_BODY, PATH_WITH_ID, STORE, refusals};
+use crate::openapi::schemas::{IdempotencyKey, InvoiceId, Replayed};
+use crate::router::{Routes, resource};
 
 /// Mounts the routes.
-pub fn configure(routes: &mut ServiceConfig) {
+pub fn configure(routes: &mut Routes) {
     routes
         .service(resource("/v1/invoices", "GET, POST").get(list).post(create))
         .service(
@@ -27,7 +30,44 @@ pub fn configure(routes: &mut ServiceConfig) {
         .service(resource("/v1/invoices/{id}/void", "POST").post(void));
 }
 
-async fn create(
+refusals! {
+    /// Of creating an invoice.
+    CreateRefusals = [JSON_BODY, STORE], [InvalidIdempotencyKey, IdempotencyKeyReused, IdempotencyKeyInUse, InvoiceExists];
+    /// Of reading one.
+    ShowRefusals = [PATH_WITH_ID, STORE], [InvoiceNotFound];
+    /// Of changing one.
+    ChangeRefusals = [JSON_BODY, PATH_WITH_ID, STORE], [InvoiceNotFound, ChargeInProgress, InvoiceNotChangeable];
+    /// Of voiding one.
+    VoidRefusals = [PATH_WITH_ID, STORE], [InvoiceNotFound, ChargeInProgress, InvoiceNotChangeable];
+    /// Of listing them.
+    ListRefusals = [STORE], [InvalidParameter];
+}
+
+#[utoipa::path(
+    post, path = "/v1/invoices", operation_id = "createInvoice", tag = "invoices",
+    summary = "Create an invoice",
+    description = "With an `id` of your own, or with an `Idempotency-Key`, a repetition gets the first answer again. Without both it makes a second invoice.",
+    params(("Idempotency-Key" = Option<IdempotencyKey>, Header, description = "One key, one invoice, one answer.")),
+    request_body(content = CreateInvoice, example = examples::create_invoice),
+    responses(
+        (status = 201, description = "The invoice, now or as it was created by an earlier call.", body = InvoiceBody, 
+            headers(
+                ("Location" = String, description = "The invoice's path."),
+                ("Idempotent-Replayed" = Replayed, description = "There when this answer was given before."),
+            ),
+            links(
+                ("GetInvoice" = (operation_id = "getInvoice", parameters(("id" = "$response.body#/id")))),
+                ("ChangeInvoice" = (operation_id = "changeInvoice", parameters(("id" = "$response.body#/id")))),
+                ("VoidInvoice" = (operation_id = "voidInvoice", parameters(("id" = "$response.body#/id")))),
+                ("ChargeInvoice" = (operation_id = "chargeInvoice", request_body = json!({"invoiceId": "$response.body#/id"}))),
+                ("ListChargesOfInvoice" = (operation_id = "listCharges", parameters(("invoiceId" = "$response.body#/id")))),
+            ),
+            example = examples::invoice,
+        ),
+        CreateRefusals,
+    )
+)]
+pub(crate) async fn create(
     caller: Caller,
     request: HttpRequest,
     service: Data<InvoicesService>,
@@ -39,11 +79,33 @@ async fn create(
     Ok(respond::stored(answered.response, answered.replayed, None))
 }
 
-async fn show(service: Data<InvoicesService>, path: Path<String>) -> Result<HttpResponse, Problem> {
+#[utoipa::path(
+    get, path = "/v1/invoices/{id}", operation_id = "getInvoice", tag = "invoices",
+    summary = "Read an invoice",
+    params(("id" = InvoiceId, Path, description = "The invoice.")),
+    responses(
+        (status = 200, description = "The invoice.", body = InvoiceBody, example = examples::invoice),
+        ShowRefusals,
+    )
+)]
+pub(crate) async fn show(
+    service: Data<InvoicesService>,
+    path: Path<String>,
+) -> Result<HttpResponse, Problem> {
     render(&service.find(known(path)?).await?)
 }
 
-async fn change(
+#[utoipa::path(
+    patch, path = "/v1/invoices/{id}", operation_id = "changeInvoice", tag = "invoices",
+    summary = "Set the payment method of an open invoice",
+    params(("id" = InvoiceId, Path, description = "The invoice.")),
+    request_body(content = ChangeInvoice, example = examples::change_invoice),
+    responses(
+        (status = 200, description = "The invoice with that payment method.", body = InvoiceBody, example = examples::changed_invoice),
+        ChangeRefusals,
+    )
+)]
+pub(crate) async fn change(
     service: Data<InvoicesService>,
     path: Path<String>,
     body: Result<Json<ChangeInvoice>, Problem>,
@@ -55,11 +117,33 @@ async fn change(
     render(&service.set_payment_method(known(path)?, method).await?)
 }
 
-async fn void(service: Data<InvoicesService>, path: Path<String>) -> Result<HttpResponse, Problem> {
+#[utoipa::path(
+    post, path = "/v1/invoices/{id}/void", operation_id = "voidInvoice", tag = "invoices",
+    summary = "Void an invoice that is not paid",
+    description = "May be repeated. A void invoice is never charged.",
+    params(("id" = InvoiceId, Path, description = "The invoice.")),
+    responses(
+        (status = 200, description = "The void invoice.", body = InvoiceBody, example = examples::void_invoice),
+        VoidRefusals,
+    )
+)]
+pub(crate) async fn void(
+    service: Data<InvoicesService>,
+    path: Path<String>,
+) -> Result<HttpResponse, Problem> {
     render(&service.void(known(path)?).await?)
 }
 
-async fn list(
+#[utoipa::path(
+    get, path = "/v1/invoices", operation_id = "listInvoices", tag = "invoices",
+    summary = "List invoices, newest first",
+    params(ListInvoices),
+    responses(
+        (status = 200, description = "A page.", body = InvoiceList, example = examples::invoices),
+        ListRefusals,
+    )
+)]
+pub(crate) async fn list(
     service: Data<InvoicesService>,
     query: Query<ListInvoices>,
 ) -> Result<HttpResponse, Problem> {

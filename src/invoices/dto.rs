@@ -5,39 +5,52 @@ use std::fmt;
 
 use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
+use utoipa::{IntoParams, ToSchema};
 
 use super::model::Invoice;
 use crate::error::{Code, Problem};
 use crate::http::text;
 use crate::money::Money;
+use crate::openapi::schemas::{
+    AmountCents, CurrencyCode, Cursor, InvoiceDescription, InvoiceId, InvoiceStatusWord, Metadata,
+    PageLimit, ProviderId, Time,
+};
 use crate::timestamp::rfc3339;
 
 /// The longest description, in characters.
-const DESCRIPTION_LENGTH_MAX: usize = 500;
+pub const DESCRIPTION_LENGTH_MAX: usize = 500;
 
 /// Limits of the metadata, the same as Stripe's.
-const METADATA_PAIRS_MAX: usize = 50;
-const METADATA_NAME_LENGTH_MAX: usize = 40;
-const METADATA_VALUE_LENGTH_MAX: usize = 500;
+pub const METADATA_PAIRS_MAX: usize = 50;
+/// See [`METADATA_PAIRS_MAX`]; in characters.
+pub const METADATA_NAME_LENGTH_MAX: usize = 40;
+/// See [`METADATA_PAIRS_MAX`]; in characters.
+pub const METADATA_VALUE_LENGTH_MAX: usize = 500;
 
 /// `POST /v1/invoices`.
-#[derive(Debug, Clone, Deserialize, Serialize)]
+#[derive(Debug, Clone, Deserialize, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CreateInvoice {
     /// The provider's customer id.
+    #[schema(value_type = ProviderId)]
     pub customer_id: String,
     /// Minor units of the currency.
+    #[schema(value_type = AmountCents)]
     pub amount_cents: i64,
     /// ISO 4217 code, in either case.
+    #[schema(value_type = CurrencyCode)]
     pub currency: String,
     /// The caller's own invoice number; ours when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<InvoiceId>)]
     pub id: Option<String>,
     /// Free text for people.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<InvoiceDescription>)]
     pub description: Option<String>,
     /// The payment method to charge; the customer's default when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<ProviderId>)]
     pub payment_method_id: Option<String>,
     /// The caller's own pairs.
     #[serde(
@@ -45,6 +58,7 @@ pub struct CreateInvoice {
         deserialize_with = "pairs",
         skip_serializing_if = "BTreeMap::is_empty"
     )]
+    #[schema(value_type = Option<Metadata>, required = false)]
     pub metadata: BTreeMap<String, String>,
 }
 
@@ -125,11 +139,12 @@ fn pairs<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, 
 }
 
 /// `PATCH /v1/invoices/{id}`.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ChangeInvoice {
     /// The new payment method; null for the customer's default. Must be there.
     #[serde(deserialize_with = "required")]
+    #[schema(value_type = Option<ProviderId>, required = true)]
     pub payment_method_id: Option<String>,
 }
 
@@ -139,32 +154,49 @@ fn required<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>
 }
 
 /// `GET /v1/invoices`.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub struct ListInvoices {
-    /// `open`, `paid` or `void`.
+    /// Only those that stand so.
+    #[param(value_type = InvoiceStatusWord, required = false)]
     pub status: Option<String>,
     /// Only this customer's.
+    #[param(value_type = ProviderId, required = false)]
     pub customer_id: Option<String>,
-    /// 1 to 100.
+    /// How many; 20 when absent.
+    #[param(value_type = PageLimit, required = false)]
     pub limit: Option<String>,
     /// The `nextCursor` of the page before.
+    #[param(value_type = Cursor, required = false)]
     pub cursor: Option<String>,
 }
 
 /// An invoice as callers see it.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = Invoice)]
 pub struct InvoiceBody {
+    #[schema(value_type = InvoiceId)]
     id: String,
+    #[schema(value_type = ProviderId)]
     customer_id: String,
+    #[schema(value_type = AmountCents)]
     amount_cents: i64,
+    #[schema(value_type = CurrencyCode)]
     currency: String,
+    #[schema(required = true, value_type = Option<InvoiceDescription>)]
     description: Option<String>,
+    /// Null: the customer's default.
+    #[schema(required = true, value_type = Option<ProviderId>)]
     payment_method_id: Option<String>,
+    #[schema(value_type = Metadata)]
     metadata: BTreeMap<String, String>,
+    #[schema(value_type = InvoiceStatusWord)]
     status: &'static str,
+    #[schema(value_type = Time)]
     created_at: String,
+    #[schema(value_type = Time)]
     updated_at: String,
 }
 
@@ -186,11 +218,12 @@ impl From<&Invoice> for InvoiceBody {
 }
 
 /// A page of invoices.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct InvoiceList {
     /// Newest first.
     pub data: Vec<InvoiceBody>,
     /// Pass it as `cursor` to get the next page; null on the last one.
+    #[schema(required = true, value_type = Option<Cursor>)]
     pub next_cursor: Option<String>,
 }

@@ -50,10 +50,11 @@ impl InvoiceStatus {
         }
     }
 
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Open, Self::Paid, Self::Void];
+
     /// Reads that word.
     pub fn parse(word: &str) -> Option<Self> {
-        [Self::Open, Self::Paid, Self::Void]
-            .into_iter()
-            .find(|status| status.as_str() == word)
+        Self::ALL.into_iter().find(|status| status.as_str() == word)
     }
 }

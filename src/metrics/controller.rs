@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use actix_web::HttpResponse;
-use actix_web::web::{Data, ServiceConfig};
+use actix_web::web::Data;
 
 use super::Metrics;
 use crate::error::Problem;
+use crate::openapi::examples;
+use crate::openapi::problems::refusals;
 use crate::reconciler::repository::RecoveryRepository;
-use crate::router::resource;
+use crate::router::{Routes, resource};
 use crate::tasks::Tasks;
 
 /// The media type of the text form (OpenMetrics 1.0.0).
@@ -25,12 +27,25 @@ pub struct Scrape {
 }
 
 /// Mounts the routes.
-pub fn configure(routes: &mut ServiceConfig) {
+pub fn configure(routes: &mut Routes) {
     routes.service(resource("/metrics", "GET").get(show));
 }
 
+refusals! {
+    /// Of a scrape.
+    ScrapeRefusals = [], [InternalError];
+}
+
+#[utoipa::path(
+    get, path = "/metrics", operation_id = "getMetrics", tag = "service",
+    summary = "Metrics for Prometheus",
+    responses(
+        (status = 200, description = "OpenMetrics text.", body = String, content_type = "application/openmetrics-text", example = examples::metrics),
+        ScrapeRefusals,
+    )
+)]
 /// The backlog is read afresh. While the store is away its last state stands, so that the other metrics can still be seen.
-async fn show(scrape: Data<Scrape>) -> Result<HttpResponse, Problem> {
+pub(crate) async fn show(scrape: Data<Scrape>) -> Result<HttpResponse, Problem> {
     let store = Arc::clone(&scrape.store);
     let backlog = scrape.tasks.run(async move { store.backlog().await }).await;
     match backlog.map_err(|_| Problem::internal())? {

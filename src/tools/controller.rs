@@ -4,16 +4,16 @@ use std::net::IpAddr;
 
 use actix_web::http::StatusCode;
 use actix_web::http::header::{HOST, HeaderMap};
-use actix_web::web::{Bytes, Data, Payload, ServiceConfig};
+use actix_web::web::{Bytes, Data, Payload};
 use actix_web::{HttpRequest, HttpResponse};
 use http_body_util::{BodyDataStream, BodyExt, Full};
 use rmcp::model::ClientJsonRpcMessage;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
-use serde::Deserialize;
 use serde_json::json;
 
 use super::backend::CallContext;
+use super::dto::ListTools;
 use super::render::Format;
 use super::server::ToolServer;
 use crate::access::caller::Caller;
@@ -22,7 +22,11 @@ use crate::http::json::{BODY_BYTES_MAX, read};
 use crate::http::query::Query;
 use crate::http::respond;
 use crate::http::twins::NoTwins;
-use crate::router::resource;
+use crate::openapi::examples;
+use crate::openapi::mcp::McpResponses;
+use crate::openapi::problems::refusals;
+use crate::openapi::schemas::SessionName;
+use crate::router::{Routes, resource};
 
 /// The names of this machine, by which a program on it reaches the service.
 const LOOPBACK_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
@@ -56,20 +60,28 @@ pub fn mcp_http(server: ToolServer, listens_on: IpAddr, hosts: &[String]) -> Mcp
 }
 
 /// Mounts the routes.
-pub fn configure(routes: &mut ServiceConfig) {
+pub fn configure(routes: &mut Routes) {
     routes
         .service(resource("/v1/tools", "GET").get(list))
         .service(resource("/mcp", "POST").post(mcp));
 }
 
-/// `GET /v1/tools`.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ListTools {
-    format: Option<String>,
+refusals! {
+    /// Of listing the tools.
+    ListRefusals = [], [InvalidParameter, InvalidRequest, InternalError];
 }
 
-async fn list(query: Query<ListTools>) -> Result<HttpResponse, Problem> {
+#[utoipa::path(
+    get, path = "/v1/tools", operation_id = "listTools", tag = "tools",
+    summary = "The tools, as an agent is given them",
+    description = "In the form of MCP, of Anthropic's Messages API, or of OpenAI's function calling.",
+    params(ListTools),
+    responses(
+        (status = 200, description = "The definitions.", content_type = "application/json", body = Object, example = examples::tools),
+        ListRefusals,
+    )
+)]
+pub(crate) async fn list(query: Query<ListTools>) -> Result<HttpResponse, Problem> {
     let word = query.0.format.as_deref().unwrap_or("mcp");
     let format = Format::parse(word).ok_or_else(|| {
         Problem::new(
@@ -86,7 +98,15 @@ async fn list(query: Query<ListTools>) -> Result<HttpResponse, Problem> {
 }
 
 /// Reads the body within this service's limits, and hands the request to rmcp.
-async fn mcp(
+#[utoipa::path(
+    post, path = "/mcp", operation_id = "mcp", tag = "tools",
+    summary = "The tools as an MCP server",
+    description = "Streamable HTTP without sessions. Needs `Accept: application/json, text/event-stream`; MCP clients send it.",
+    params(("X-Agent-Session" = Option<SessionName>, Header, description = "The caller's own name for its session, kept with the attempt.")),
+    request_body(content = Object, example = examples::mcp_request),
+    responses(McpResponses)
+)]
+pub(crate) async fn mcp(
     request: HttpRequest,
     payload: Payload,
     server: Data<McpHttp>,

@@ -7,6 +7,7 @@ pub mod arguments;
 pub mod backend;
 pub mod catalogue;
 pub mod controller;
+pub mod dto;
 pub mod local;
 pub mod remote;
 pub mod render;

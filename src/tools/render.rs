@@ -22,6 +22,9 @@ pub enum Format {
 }
 
 impl Format {
+    /// Their names.
+    pub const WORDS: [&str; 3] = ["mcp", "anthropic", "openai"];
+
     /// The format of that name.
     pub fn parse(word: &str) -> Option<Self> {
         match word {

@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+use utoipa::ToSchema;
 
 use super::model::ProviderEvent;
 use crate::payments::stripe::is_plain_id;
@@ -10,13 +11,17 @@ use crate::payments::stripe::is_plain_id;
 const TEXT_BYTES_MAX: usize = 255;
 
 /// A snapshot event.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = StripeEvent)]
 pub struct EventBody {
     id: String,
+    /// `event`.
     object: String,
     #[serde(rename = "type")]
     kind: String,
+    /// Unix seconds.
     created: i64,
+    #[schema(value_type = Object)]
     data: EventData,
 }
 

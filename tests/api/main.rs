@@ -31,6 +31,7 @@ mod mcp;
 mod mcp_hangups;
 mod mcp_protocol;
 mod mcp_remote;
+mod openapi;
 mod peers;
 mod problems;
 mod processing;

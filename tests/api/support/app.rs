@@ -17,7 +17,7 @@ use chargeonce::storage::Engine;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
-use super::{Reply, TestDatabase};
+use super::{Reply, TestDatabase, document};
 
 /// What a test may set before the start.
 pub struct TestAppBuilder {
@@ -226,14 +226,10 @@ impl TestApp {
     }
 
     pub async fn get(&self, path: &str) -> Reply {
-        Reply::read(
-            self.client
-                .get(format!("{}{path}", self.url))
-                .send()
-                .await
-                .unwrap(),
-        )
-        .await
+        let request = self.client.get(format!("{}{path}", self.url));
+        let reply = Reply::read(request.send().await.unwrap()).await;
+        document::check("GET", path, &reply);
+        reply
     }
 
     pub async fn post(&self, path: &str, body: &Value) -> Reply {
@@ -257,13 +253,15 @@ impl TestApp {
     ) -> Reply {
         let mut request = self
             .client
-            .request(method, format!("{}{path}", self.url))
+            .request(method.clone(), format!("{}{path}", self.url))
             .header("Content-Type", "application/json")
             .body(body.to_string());
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        Reply::read(request.send().await.unwrap()).await
+        let reply = Reply::read(request.send().await.unwrap()).await;
+        document::check(method.as_str(), path, &reply);
+        reply
     }
 
     /// Creates an open invoice over 12.50 USD.

@@ -8,6 +8,7 @@ mod both_stores;
 mod database;
 
 mod app;
+pub mod document;
 mod events;
 mod mcp;
 mod oracles;

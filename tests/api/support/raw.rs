@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::{Reply, TestApp};
+use super::{Reply, TestApp, document};
 
 /// Far longer than any answer takes; a test that waits so long has found a connection that is held for ever.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -85,12 +85,17 @@ impl TestApp {
     /// Sends such a request and reads its answer.
     pub async fn raw(&self, request: &RawRequest) -> Reply {
         let answer = self.exchange(&request.bytes()).await;
-        parse(&answer).unwrap_or_else(|| {
+        let reply = parse(&answer).unwrap_or_else(|| {
             panic!(
                 "no answer but {:?} to {request:?}",
                 String::from_utf8_lossy(&answer)
             )
-        })
+        });
+        // A bare answer is about bytes that are no HTTP; a target that is no path is not in the document.
+        if !reply.body.is_empty() && request.target.starts_with('/') {
+            document::check(&request.method, &request.target, &reply);
+        }
+        reply
     }
 
     /// Sends bytes and reads until the service closes the connection.
