@@ -77,6 +77,7 @@ refusals! {
                 ("GetEvidence" = (operation_id = "getChargeEvidence", parameters(("id" = "$response.body#/id")))),
                 ("ListChargesOfInvoice" = (operation_id = "listCharges", parameters(("invoiceId" = "$response.body#/invoiceId")))),
                 ("GetInvoice" = (operation_id = "getInvoice", parameters(("id" = "$response.body#/invoiceId")))),
+                ("ResolveCharge" = (operation_id = "resolveCharge", parameters(("id" = "$response.body#/id")))),
             ),
             example = examples::charge,
         ),
@@ -147,7 +148,7 @@ fn render(answer: ChargeAnswer, service: &ChargesService) -> Result<HttpResponse
     summary = "Read a charge",
     params(("id" = ChargeId, Path, description = "The charge.")),
     responses(
-        (status = 200, description = "The charge.", body = ChargeBody, example = examples::charge),
+        (status = 200, description = "The charge.", body = ChargeBody, example = examples::seen_charge),
         ShowRefusals,
     )
 )]

@@ -75,7 +75,15 @@ fn charge_that_is(status: &str, customer_charged: &str, retry: &str, settled_at:
 
 /// A page of charges.
 pub fn charges() -> Value {
-    json!({"data": [charge()], "nextCursor": null})
+    json!({"data": [seen_charge()], "nextCursor": null})
+}
+
+/// A charge as an admin sees it.
+pub fn seen_charge() -> Value {
+    let mut charge = charge();
+    charge["askedBy"] =
+        json!({"keyName": "support-bot", "requestId": "req_01a229a0c56676d7", "session": "task-7"});
+    charge
 }
 
 /// What is true of an invoice's charge.

@@ -49,14 +49,28 @@ pub fn everywhere(document: &mut OpenApi) {
     }
 }
 
-/// Says of each header of an answer whether it is always there, which utoipa's own types cannot.
-pub fn require(document: &mut Value) {
+/// Says what utoipa's own types cannot: which headers of an answer are always there, and that a parameter is never null.
+pub fn finish(document: &mut Value) {
     for name in [REQUEST_ID, CACHE_CONTROL] {
         document["components"]["headers"][name]["required"] = true.into();
     }
     let paths = document["paths"].as_object_mut().into_iter().flatten();
     let operations = paths.filter_map(|(_, item)| item.as_object_mut()).flatten();
     for (_, operation) in operations {
+        let parameters = operation["parameters"].as_array_mut();
+        for parameter in parameters.into_iter().flatten() {
+            // A parameter that may be absent is no null.
+            let one_of = parameter["schema"]["oneOf"].as_array().cloned();
+            let own = one_of
+                .into_iter()
+                .flatten()
+                .find(|one| one["type"] != "null");
+            if let Some(own) = own {
+                parameter["schema"] = own;
+            } else if parameter["schema"]["type"].is_array() {
+                parameter["schema"]["type"] = parameter["schema"]["type"][0].take();
+            }
+        }
         let responses = operation["responses"].as_object_mut();
         for (status, response) in responses.into_iter().flatten() {
             let headers = response["headers"].as_object_mut();

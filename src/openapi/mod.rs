@@ -16,6 +16,7 @@ use std::sync::OnceLock;
 use utoipa::OpenApi as _;
 use utoipa::openapi::OpenApi;
 use utoipa::openapi::path::Operation;
+use utoipa::openapi::{RefOr, Schema};
 
 use crate::charges::controller as charges;
 use crate::health::controller as health;
@@ -23,6 +24,9 @@ use crate::invoices::controller as invoices;
 use crate::metrics::controller as metrics;
 use crate::tools::controller as tools;
 use crate::webhooks::controller as webhooks;
+
+/// The schema of a request's body.
+type Body = RefOr<Schema>;
 
 #[derive(utoipa::OpenApi)]
 #[openapi(
@@ -69,7 +73,7 @@ pub fn document(has_keys: bool) -> &'static str {
             tracing::error!(%error, "the API's document cannot be written");
             serde_json::Value::Null
         });
-        headers::require(&mut value);
+        headers::finish(&mut value);
         value.to_string()
     })
 }
@@ -81,11 +85,14 @@ fn annotated() -> OpenApi {
     for (name, schema) in schemas::all() {
         components.schemas.insert(name.to_owned(), schema);
     }
-    if let Some(request) = components.schemas.remove("CreateInvoice") {
-        let request = schemas::money_rule(request);
-        components
-            .schemas
-            .insert("CreateInvoice".to_owned(), request);
+    let rules: [(&str, fn(Body) -> Body); 2] = [
+        ("CreateInvoice", schemas::money_rule),
+        ("ResolveRequest", schemas::verdict_rule),
+    ];
+    for (name, rule) in rules {
+        if let Some(request) = components.schemas.remove(name) {
+            components.schemas.insert(name.to_owned(), rule(request));
+        }
     }
     for (name, code) in problems::OF_NO_OPERATION {
         let response = problems::response(code.status(), &[*code]);

@@ -25,6 +25,15 @@ pub const STORE: &[Code] = &[Code::StorageUnavailable, Code::InternalError];
 /// What a path with an id in it can be refused with: an id that is empty or has a slash makes it another path.
 pub const PATH_WITH_ID: &[Code] = &[Code::RouteNotFound];
 
+/// Problems that are stored and repeated as they are.
+const STORED: &[Code] = &[
+    Code::InvoiceExists,
+    Code::ChargeDeclined,
+    Code::ChargeRefused,
+    Code::ChargeCanceled,
+    Code::ChargeNeverExecuted,
+];
+
 /// What no operation answers with: the path is not there, or not with this method.
 pub const OF_NO_OPERATION: &[(&str, Code)] = &[
     ("RouteNotFound", Code::RouteNotFound),
@@ -90,10 +99,22 @@ pub fn response(status: u16, codes: &[Code]) -> Response {
         .description(lines.join(" "))
         .content(PROBLEM_JSON, content);
     // The statuses whose problems may say `retry: later`.
-    if matches!(status, 402 | 409 | 429 | 500 | 503) {
+    if matches!(status, 402 | 403 | 409 | 429 | 500 | 503) {
         response = response.header(
             "Retry-After",
             header(Some("Seconds"), "With `retry: later`: seconds to wait."),
+        );
+    }
+    if codes.iter().any(|code| STORED.contains(code)) {
+        response = response.header(
+            "Idempotent-Replayed",
+            header(Some("Replayed"), "There when this answer was given before."),
+        );
+    }
+    if codes.contains(&Code::ChargeDeclined) || codes.contains(&Code::ChargeCanceled) {
+        response = response.header(
+            "Preference-Applied",
+            header(None, "The wait that was asked for was understood."),
         );
     }
     if status == 405 {

@@ -1,10 +1,11 @@
 //! The schemas that more than one operation uses, made of the same limits and words that the code enforces. A value that
 //! a schema here allows in a request is one that the service reads.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use utoipa::openapi::schema::{AdditionalProperties, AllOf, AnyOf, Schema, SchemaFormat};
-use utoipa::openapi::{KnownFormat, ObjectBuilder, RefOr, Type};
+use utoipa::openapi::{KnownFormat, ObjectBuilder, Ref, RefOr, Type};
 use utoipa::{PartialSchema, ToSchema};
 
 use crate::access::caller::SESSION_LENGTH_MAX;
@@ -28,6 +29,11 @@ const NO_CONTROLS: &str = r"^[^\x00-\x1f\x7f-\x9f]*$";
 /// The same without the square brackets that Stripe reads as nesting.
 const NO_CONTROLS_OR_BRACKETS: &str = r"^[^\x00-\x1f\x7f-\x9f\[\]]*$";
 
+/// `InvoiceStatusWord` is the word on the wire for what the code calls `InvoiceStatus`; the document has no need of two names.
+fn component_name(name: &'static str) -> &'static str {
+    name.strip_suffix("Word").unwrap_or(name)
+}
+
 macro_rules! components {
     ($($(#[doc = $doc:literal])+ $name:ident = $schema:expr;)*) => {
         $(
@@ -41,12 +47,16 @@ macro_rules! components {
                 }
             }
 
-            impl ToSchema for $name {}
+            impl ToSchema for $name {
+                fn name() -> Cow<'static, str> {
+                    Cow::Borrowed(component_name(stringify!($name)))
+                }
+            }
         )*
 
         /// All of them, by their names.
         pub(super) fn all() -> Vec<(&'static str, RefOr<Schema>)> {
-            vec![$((stringify!($name), $name::schema()),)*]
+            vec![$((component_name(stringify!($name)), $name::schema()),)*]
         }
     };
 }
@@ -92,6 +102,8 @@ components! {
     IdempotencyKey = text(1, HEADER_KEY_LENGTH_MAX * 2 + 2, &key_pattern());
     /// `true`: this answer was given before, and nothing was done by this call.
     Replayed = words(["true"]);
+    /// What a snapshot event of Stripe's is.
+    EventWord = words(["event"]);
     /// A stable error code. Programs branch on it; titles and details may be reworded.
     ErrorCode = words(Code::ALL.iter().map(|code| code.as_str()));
     /// What kind of problem it is: `urn:chargeonce:problem:` and the code.
@@ -166,5 +178,23 @@ pub(super) fn money_rule(request: RefOr<Schema>) -> RefOr<Schema> {
                 .property("amountCents", amount);
             rule.item(alternative)
         });
+    AllOf::builder().item(request).item(rule).into()
+}
+
+/// A success names the payment that took the money; a failure names none.
+pub(super) fn verdict_rule(request: RefOr<Schema>) -> RefOr<Schema> {
+    let success = ObjectBuilder::new()
+        .schema_type(Type::Object)
+        .property("outcome", words(["succeeded"]))
+        .property("providerPaymentId", Ref::from_schema_name("ProviderId"))
+        .required("providerPaymentId");
+    let failure = ObjectBuilder::new()
+        .schema_type(Type::Object)
+        .property("outcome", words(["failed"]))
+        .property(
+            "providerPaymentId",
+            ObjectBuilder::new().schema_type(Type::Null),
+        );
+    let rule = AnyOf::builder().item(success).item(failure);
     AllOf::builder().item(request).item(rule).into()
 }

@@ -2,9 +2,11 @@
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+
 use utoipa::ToSchema;
 
 use super::model::ProviderEvent;
+use crate::openapi::schemas::EventWord;
 use crate::payments::stripe::is_plain_id;
 
 /// The longest id or type that is kept, in bytes; Stripe's ids have at most 255 characters.
@@ -15,26 +17,34 @@ const TEXT_BYTES_MAX: usize = 255;
 #[schema(as = StripeEvent)]
 pub struct EventBody {
     id: String,
-    /// `event`.
+    /// `event`: the payload style is snapshot.
+    #[schema(value_type = EventWord)]
     object: String,
     #[serde(rename = "type")]
     kind: String,
     /// Unix seconds.
     created: i64,
-    #[schema(value_type = Object)]
     data: EventData,
 }
 
-#[derive(Debug, Deserialize)]
+/// What the event is about.
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = StripeEventData)]
 struct EventData {
     object: EventObject,
 }
 
-#[derive(Debug, Deserialize)]
+/// A payment, or what belongs to one.
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(as = StripeObject)]
 struct EventObject {
     id: Option<String>,
     object: Option<String>,
+    /// Its id, or all of it.
+    #[schema(value_type = serde_json::Value)]
     payment_intent: Option<Named>,
+    /// Its id, or all of it.
+    #[schema(value_type = serde_json::Value)]
     charge: Option<Named>,
 }
 

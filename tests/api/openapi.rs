@@ -105,7 +105,12 @@ fn every_operation_is_told_whole() {
             for header in ["X-Request-Id", "Cache-Control"] {
                 assert!(response["headers"][header].is_object(), "{name} {status}");
             }
-            for content in response["content"].as_object().unwrap().values() {
+            for content in response["content"]
+                .as_object()
+                .into_iter()
+                .flatten()
+                .map(|(_, content)| content)
+            {
                 let is_success = status.starts_with('2');
                 assert!(content["schema"].is_object(), "{name} {status}");
                 assert_eq!(is_success, !content["example"].is_null(), "{name} {status}");
@@ -154,6 +159,10 @@ fn a_request_has_no_members_but_its_own() {
     for (method, path, operation) in operations() {
         // Stripe adds members to its events whenever it likes.
         if path == "/v1/webhooks/stripe" {
+            continue;
+        }
+        // MCP has a schema of its own.
+        if path == "/mcp" {
             continue;
         }
         for content in operation["requestBody"]["content"]
