@@ -124,51 +124,33 @@ pub fn judge(case: &Case, rules: &Rules, now_ms: i64) -> Judged {
 /// What a charge that is recorded as paid lacks at the provider.
 fn of_a_paid_charge(case: &Case, charge: &BookedCharge) -> Option<Finding> {
     let named = charge.payment_id.as_deref().unwrap_or("none");
+    let lacks = |payment, which: String| {
+        let detail = format!("The charge is recorded as paid by payment {named}, which {which}.");
+        let kind = FindingKind::PaidHereNotThere;
+        Some(finding(kind, charge, payment, detail))
+    };
     let Some(payment) = payment_named(case, charge) else {
-        let detail = format!(
-            "The charge is recorded as paid by payment {named}, which the provider does not know."
-        );
-        return Some(finding(FindingKind::PaidHereNotThere, charge, None, detail));
+        return lacks(None, "the provider does not know".into());
     };
     if !matches!(
         payment.status,
         PaymentStatus::Succeeded | PaymentStatus::Refunded
     ) {
-        let status = payment.status.as_str();
-        let detail = format!(
-            "The charge is recorded as paid by payment {named}, which the provider shows as {status}."
-        );
-        return Some(finding(
-            FindingKind::PaidHereNotThere,
-            charge,
-            Some(payment),
-            detail,
-        ));
+        let shown = format!("the provider shows as {}", payment.status.as_str());
+        return lacks(Some(payment), shown);
     }
     if let Some(rightful) = rightful_claim(case, payment)
         && rightful.charge_id != charge.id
     {
-        let detail = format!(
-            "The charge is recorded as paid by payment {named}, which pays charge {} of invoice {} already.",
+        let elsewhere = format!(
+            "pays charge {} of invoice {} already",
             rightful.charge_id, rightful.invoice_id
         );
-        return Some(finding(
-            FindingKind::PaidHereNotThere,
-            charge,
-            Some(payment),
-            detail,
-        ));
+        return lacks(Some(payment), elsewhere);
     }
     if names_another(case, payment) {
-        let detail = format!(
-            "The charge is recorded as paid by payment {named}, which names another invoice or another installation."
-        );
-        return Some(finding(
-            FindingKind::PaidHereNotThere,
-            charge,
-            Some(payment),
-            detail,
-        ));
+        let marks = "names another invoice or another installation";
+        return lacks(Some(payment), marks.into());
     }
     difference(charge, payment)
 }

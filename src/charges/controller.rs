@@ -10,7 +10,7 @@ use super::dto::{
     ChargeBody, ChargeList, ChargeRequest, EvidenceBody, EvidenceList, ListCharges, ResolveRequest,
     ResolvedOutcome,
 };
-use super::model::{Charge, ChargeStatus};
+use super::model::ChargeStatus;
 use super::repository::ChargeFilter;
 use super::review::{NOTE_LENGTH_MAX, OperatorVerdict};
 use super::service::{ChargeAnswer, ChargesService};
@@ -19,7 +19,7 @@ use super::waiting::Wait;
 use crate::access::caller::Caller;
 use crate::error::{Code, Problem};
 use crate::http::json::Json;
-use crate::http::query::{Query, bad_cursor, decode_cursor, encode_cursor, invalid, page_limit};
+use crate::http::query::{Query, bad_cursor, cut_page, decode_cursor, invalid, page_limit};
 use crate::http::{headers, respond, text};
 use crate::openapi::examples;
 use crate::openapi::problems::{JSON_BODY, PATH_WITH_ID, STORE, refusals};
@@ -250,12 +250,7 @@ pub(crate) async fn list(
         limit: limit + 1,
     };
     let mut charges = service.list(filter).await?;
-    let has_more = charges.len() > usize::try_from(limit).unwrap_or(usize::MAX);
-    charges.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
-    let next_cursor = charges
-        .last()
-        .filter(|_| has_more)
-        .map(|last: &Charge| encode_cursor(&last.id));
+    let next_cursor = cut_page(&mut charges, limit, |last| last.id.clone());
     let data = charges
         .iter()
         .map(|charge| ChargeBody::new(charge, service.policy()).seen_by(&caller, charge))

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::answer;
 use super::model::ChargeStatus;
+use super::ownership::is_marked;
 use super::repository::ChargeSnapshot;
 use super::reserving::{PROVIDER_WAIT_SECONDS, payments_since};
 use super::service::ChargesService;
@@ -43,13 +44,9 @@ fn in_the_way<'a>(
     let was_judged = snapshot.latest.as_ref().is_some_and(|(charge, _)| {
         matches!(&charge.status, ChargeStatus::Failed(failure) if failure.code == answer::RESOLVED_AS_FAILED)
     });
-    let is_ours = |payment: &&ProviderPayment| {
-        payment.invoice_id.as_deref() == Some(snapshot.invoice.id.as_str())
-            && payment.installation_id.as_deref() == Some(installation_id)
-    };
     found
         .iter()
-        .filter(is_ours)
+        .filter(|payment| is_marked(payment, &snapshot.invoice.id, installation_id))
         .find(|payment| match payment.status {
             PaymentStatus::Succeeded => true,
             PaymentStatus::Processing

@@ -42,6 +42,18 @@ pub fn is_this_attempts(payment: &ProviderPayment, charge: &Charge) -> bool {
     made_by_it || was_processing
 }
 
+/// True for a payment that carries the marks of this invoice and this installation.
+pub fn is_marked(payment: &ProviderPayment, invoice_id: &str, installation_id: &str) -> bool {
+    payment.invoice_id.as_deref() == Some(invoice_id)
+        && payment.installation_id.as_deref() == Some(installation_id)
+}
+
+/// True for a payment whose marks say that it is another invoice's or another installation's. One without marks says nothing.
+pub fn names_another(payment: &ProviderPayment, invoice_id: &str, installation_id: &str) -> bool {
+    let differs = |mark: &Option<String>, own: &str| mark.as_deref().is_some_and(|m| m != own);
+    differs(&payment.invoice_id, invoice_id) || differs(&payment.installation_id, installation_id)
+}
+
 /// What in a payment contradicts the attempt. The answer of our own key need not carry the metadata (a stand-in may leave
 /// them out); where it carries them, they must be ours.
 pub fn mismatch(
@@ -59,11 +71,7 @@ pub fn mismatch(
             charge.currency
         ));
     }
-    let contradicts =
-        |found: &Option<String>, right: &str| found.as_deref().is_some_and(|found| found != right);
-    if contradicts(&payment.invoice_id, &charge.invoice_id)
-        || contradicts(&payment.installation_id, installation_id)
-    {
+    if names_another(payment, &charge.invoice_id, installation_id) {
         return Some(format!(
             "payment {} names another invoice or another installation",
             payment.id
@@ -78,10 +86,7 @@ pub fn adoptable(
     charge: &Charge,
     installation_id: &str,
 ) -> Option<String> {
-    let is = |found: &Option<String>, right: &str| found.as_deref() == Some(right);
-    if !is(&payment.invoice_id, &charge.invoice_id)
-        || !is(&payment.installation_id, installation_id)
-    {
+    if !is_marked(payment, &charge.invoice_id, installation_id) {
         return Some(format!(
             "payment {} does not carry this invoice's metadata",
             payment.id

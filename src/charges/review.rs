@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::answer;
 use super::lifecycle::outlook;
 use super::model::{Charge, ChargeStatus};
-use super::ownership::may_still_arrive;
+use super::ownership::{may_still_arrive, names_another};
 use super::repository::{AttemptRecord, ChargeSnapshot, Evidence, EvidenceKind, Resolution};
 use super::service::ChargesService;
 use super::settlement::all_sends_are_old;
@@ -259,7 +259,7 @@ impl ChargesService {
         let since_ms = snapshot.value.invoice.created_at_ms;
         let mut found = self.payments_since(charge, &named, since_ms).await?;
         let installation_id = &self.parts.config.installation_id;
-        found.retain(|payment| !is_anothers(payment, charge, installation_id));
+        found.retain(|payment| !names_another(payment, &charge.invoice_id, installation_id));
         let mut contradictions = Vec::new();
         let window_ms = self.policy().key_window_ms;
         let latest = snapshot.value.latest.as_ref();
@@ -345,14 +345,6 @@ impl ChargesService {
         )
         .never(outlook(charge, self.policy()).customer_charged)
     }
-}
-
-/// True for a payment whose marks say that it is another invoice's or another installation's.
-fn is_anothers(payment: &ProviderPayment, charge: &Charge, installation_id: &str) -> bool {
-    let differs =
-        |mark: &Option<String>, own: &str| mark.as_deref().is_some_and(|mark| mark != own);
-    differs(&payment.invoice_id, &charge.invoice_id)
-        || differs(&payment.installation_id, installation_id)
 }
 
 fn may_have_money(payment: &ProviderPayment) -> bool {

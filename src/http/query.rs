@@ -69,8 +69,22 @@ pub fn page_limit(limit: Option<&str>) -> Result<i64, Problem> {
     }
 }
 
+/// Cuts what was read with one row more than `limit` to the page; the cursor of the next one, where the row more shows that
+/// there is one. `position` names a row's place in the list.
+pub fn cut_page<T>(
+    rows: &mut Vec<T>,
+    limit: i64,
+    position: impl FnOnce(&T) -> String,
+) -> Option<String> {
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let has_more = rows.len() > limit;
+    rows.truncate(limit);
+    let last = rows.last().filter(|_| has_more);
+    last.map(|last| encode_cursor(&position(last)))
+}
+
 /// A position in a list as an opaque cursor.
-pub fn encode_cursor(position: &str) -> String {
+fn encode_cursor(position: &str) -> String {
     URL_SAFE_NO_PAD.encode(position)
 }
 

@@ -5,7 +5,7 @@ use super::model::InvoiceStatus;
 use super::repository::InvoiceFilter;
 use super::service::InvoicesService;
 use crate::error::Problem;
-use crate::http::query::{bad_cursor, decode_cursor, encode_cursor, invalid, page_limit};
+use crate::http::query::{bad_cursor, cut_page, decode_cursor, invalid, page_limit};
 use crate::http::text;
 
 /// The page that a query asks for, newest first, or what is wrong with the query.
@@ -37,12 +37,9 @@ pub async fn page(service: &InvoicesService, query: ListInvoices) -> Result<Invo
         limit: limit + 1,
     };
     let mut invoices = service.list(filter).await?;
-    let has_more = invoices.len() > usize::try_from(limit).unwrap_or(usize::MAX);
-    invoices.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
-    let next_cursor = invoices
-        .last()
-        .filter(|_| has_more)
-        .map(|last| encode_cursor(&format!("{}.{}", last.created_at_ms, last.id)));
+    let next_cursor = cut_page(&mut invoices, limit, |last| {
+        format!("{}.{}", last.created_at_ms, last.id)
+    });
     let list = InvoiceList {
         data: invoices.iter().map(InvoiceBody::from).collect(),
         next_cursor,

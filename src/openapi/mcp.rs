@@ -20,6 +20,8 @@ impl IntoResponses for McpResponses {
             Code::RequestTimeout,
             Code::PayloadTooLarge,
             Code::InvalidRequest,
+            // The guard's own 403, which this one would else hide.
+            Code::Forbidden,
             Code::InternalError,
         ]);
         let message =
@@ -57,19 +59,14 @@ impl IntoResponses for McpResponses {
             (415, "The body must be application/json."),
         ];
         for (status, told) in refusals {
-            let refusal = || message().build();
-            let known = responses.remove(&status.to_string());
-            let mut response = match known {
-                Some(RefOr::T(response)) => response,
-                Some(RefOr::Ref(_)) | None if status == 403 => {
-                    problems::response(403, &[Code::Forbidden])
-                }
+            let mut response = match responses.remove(&status.to_string()) {
+                Some(RefOr::T(problem)) => problem,
                 Some(RefOr::Ref(_)) | None => Response::new(""),
             };
             response.description = format!("{told} {}", response.description).trim().to_owned();
             response
                 .content
-                .insert("application/json".into(), refusal().into());
+                .insert("application/json".into(), message().build().into());
             responses.insert(status.to_string(), response.into());
         }
         responses
