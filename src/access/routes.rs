@@ -55,7 +55,6 @@ pub const ROUTES: &[Route] = &[
     route("POST", "/v1/invoices/{id}/void", Access::Admin),
     route("GET", "/v1/charges/{id}/evidence", Access::Admin),
     route("POST", "/v1/charges/{id}/resolve", Access::Admin),
-    route("*", "/v1/refunds/*", Access::Admin),
     route("GET", "/metrics", Access::Admin),
 ];
 

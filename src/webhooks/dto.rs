@@ -41,10 +41,10 @@ struct EventObject {
     id: Option<String>,
     object: Option<String>,
     /// Its id, or all of it.
-    #[schema(value_type = serde_json::Value)]
+    #[schema(value_type = serde_json::Value, required = false)]
     payment_intent: Option<Named>,
     /// Its id, or all of it.
-    #[schema(value_type = serde_json::Value)]
+    #[schema(value_type = serde_json::Value, required = false)]
     charge: Option<Named>,
 }
 
