@@ -19,6 +19,8 @@ source scripts/lib/pgbouncer.sh
 source scripts/lib/stripe_mock.sh
 # shellcheck source=scripts/lib/localstripe.sh
 source scripts/lib/localstripe.sh
+# shellcheck source=scripts/lib/packages.sh
+source scripts/lib/packages.sh
 # shellcheck source=scripts/lib/sdks.sh
 source scripts/lib/sdks.sh
 # shellcheck source=scripts/lib/mcp_clients.sh

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use chargeonce::payments::mock::{Fault, MockRequest};
+use chargeonce::payments::mock::Fault;
 use futures_util::future::join_all;
 use serde_json::json;
 
@@ -167,9 +167,7 @@ on_both_stores! {
         lost.assert(202, "", "unknown", "later");
         assert_eq!(lost.text("paymentMethodId"), "pm_card_visa");
         let body = "invoice_settings[default_payment_method]=pm_card_mastercard&description=changed";
-        let mut change = MockRequest::post("/v1/customers/cus_1", "change-1", body);
-        change.headers.push(("X-Another-Program".into(), "yes".into()));
-        app.mock.handle(change).await;
+        app.by_another_program("/v1/customers/cus_1", "change-1", body).await;
 
         app.past_lease().await;
         let charged = app.charge("inv_1").await;

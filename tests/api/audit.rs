@@ -9,7 +9,7 @@ use std::time::Duration;
 use chargeonce::audit::model::{Finding, Sum};
 use chargeonce::audit::report::Report;
 use chargeonce::audit::service::{AuditError, Progress, Step};
-use chargeonce::payments::mock::{Fault, FaultRule, MockRequest, MockStripe};
+use chargeonce::payments::mock::{Fault, FaultRule, MockStripe};
 use serde_json::json;
 
 use self::seen::Seen;
@@ -56,11 +56,8 @@ async fn pay(app: &TestApp, key: &str, amount: i64, marks: &[(&str, &str)]) {
         "amount={amount}&currency=usd&customer=cus_1&payment_method=pm_card_visa&confirm=true&payment_method_types[]=card{}",
         marks.concat()
     );
-    let mut request = MockRequest::post("/v1/payment_intents", key, &body);
-    request
-        .headers
-        .push(("X-Another-Program".into(), "yes".into()));
-    app.mock.handle(request).await;
+    app.by_another_program("/v1/payment_intents", key, &body)
+        .await;
 }
 
 async fn installation(app: &TestApp) -> String {

@@ -1,18 +1,11 @@
 //! Money that comes where nobody expects it any more: after its attempt was given up, under another attempt's name, while the
 //! list of payments cannot be read, or against the books.
 
-use chargeonce::payments::mock::{Fault, MockRequest, MockStripe};
-use serde_json::{Value, json};
+use chargeonce::payments::mock::{Fault, MockStripe};
+use serde_json::json;
 
-use crate::support::{Line, Reply, SENDS_MAX, Swept, TestApp};
-
-fn charge_id(parked: &Reply) -> String {
-    parked.json()["charge"]["id"].as_str().unwrap().to_owned()
-}
-
-async fn resolve(app: &TestApp, id: &str, body: Value) -> Reply {
-    app.post(&format!("/v1/charges/{id}/resolve"), &body).await
-}
+use crate::review::{charge_id, resolve};
+use crate::support::{Line, SENDS_MAX, Swept, TestApp};
 
 /// An invoice whose first attempt was sent, is not to be found, and was given up a day later.
 async fn given_up(app: &TestApp) {
@@ -94,9 +87,7 @@ on_both_stores! {
              &metadata[invoice_id]=inv_1&metadata[installation_id]={}&metadata[charge_key]=charge:inv_1:0",
             app.installation().await
         );
-        let mut request = MockRequest::post("/v1/payment_intents", "of another attempt", &body);
-        request.headers.push(("X-Another-Program".into(), "yes".into()));
-        app.mock.handle(request).await;
+        app.by_another_program("/v1/payment_intents", "of another attempt", &body).await;
         let others = app.mock.ledger().payments[0].id.clone();
         app.fault("inv_1", Fault::Error500Before, 1);
         let parked = app.charge("inv_1").await;
@@ -173,9 +164,7 @@ on_both_stores! {
         lost.assert(202, "", "unknown", "later");
         let own = app.mock.ledger().payments[0].id.clone();
         let path = format!("/v1/payment_intents/{own}/cancel");
-        let mut cancel = MockRequest::post(&path, "by hand", "");
-        cancel.headers.push(("X-Another-Program".into(), "yes".into()));
-        app.mock.handle(cancel).await;
+        app.by_another_program(&path, "by hand", "").await;
 
         app.hours_later(21).await;
         let ended = app.charge("inv_1").await;

@@ -1,24 +1,21 @@
 //! What only a person can judge: parked, told truthfully, and ended with evidence.
 
-use chargeonce::payments::mock::{Fault, FaultRule, MockRequest, MockStripe};
+use chargeonce::payments::mock::{Fault, FaultRule, MockStripe};
 use serde_json::{Value, json};
 
 use crate::support::{Line, Reply, SENDS_MAX, Swept, TestApp};
 
 /// Another program on the account has used our key for something else.
 async fn take_the_key(app: &TestApp, key: &str) {
-    let mut request = MockRequest::post("/v1/customers", key, "name=Ann");
-    request
-        .headers
-        .push(("X-Another-Program".into(), "yes".into()));
-    app.mock.handle(request).await;
+    app.by_another_program("/v1/customers", key, "name=Ann")
+        .await;
 }
 
-fn charge_id(reply: &Reply) -> String {
+pub fn charge_id(reply: &Reply) -> String {
     reply.json()["charge"]["id"].as_str().unwrap().to_owned()
 }
 
-async fn resolve(app: &TestApp, id: &str, body: Value) -> Reply {
+pub async fn resolve(app: &TestApp, id: &str, body: Value) -> Reply {
     app.post(&format!("/v1/charges/{id}/resolve"), &body).await
 }
 
@@ -249,9 +246,7 @@ on_both_stores! {
         let body = format!(
             "amount=1250&currency=usd&customer=cus_1&payment_method=pm_card_visa&metadata[invoice_id]=inv_1&metadata[installation_id]={ours}"
         );
-        let mut open = MockRequest::post("/v1/payment_intents", "nowhere", &body);
-        open.headers.push(("X-Another-Program".into(), "yes".into()));
-        app.mock.handle(open).await;
+        app.by_another_program("/v1/payment_intents", "nowhere", &body).await;
         assert_eq!(app.mock.ledger().payments.last().unwrap().status, "requires_confirmation");
 
         let resolved = resolve(&app, &charge_id(&parked), json!({"outcome": "failed", "note": "nothing there"})).await;

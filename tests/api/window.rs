@@ -1,6 +1,6 @@
 //! Past the provider's key window: the old key is never sent again, the payment is looked up, and the attempt ends.
 
-use chargeonce::payments::mock::{Fault, MockRequest};
+use chargeonce::payments::mock::Fault;
 use serde_json::json;
 
 use crate::support::{SENDS_MAX, TestApp};
@@ -80,9 +80,7 @@ on_both_stores! {
             let body = format!(
                 "amount=1250&currency=usd&customer=cus_1&metadata[invoice_id]=inv_1&metadata[installation_id]={installation}"
             );
-            let mut open = MockRequest::post("/v1/payment_intents", &format!("by-hand-{n}"), &body);
-            open.headers.push(("X-Another-Program".into(), "yes".into()));
-            app.mock.handle(open).await;
+            app.by_another_program("/v1/payment_intents", &format!("by-hand-{n}"), &body).await;
         }
 
         app.hours_later(21).await;
@@ -105,9 +103,7 @@ on_both_stores! {
         let body = format!(
             "amount=1250&currency=usd&customer=cus_1&metadata[invoice_id]=inv_1&metadata[installation_id]={installation}"
         );
-        let mut open = MockRequest::post("/v1/payment_intents", "by-hand", &body);
-        open.headers.push(("X-Another-Program".into(), "yes".into()));
-        app.mock.handle(open).await;
+        app.by_another_program("/v1/payment_intents", "by-hand", &body).await;
 
         app.past_lease().await;
         let looked = app.charge("inv_1").await;

@@ -10,45 +10,19 @@
     reason = "a test fails by panicking and speaks on the terminal, its harness too"
 )]
 
+#[path = "../support/listening.rs"]
+mod listening;
 mod stdio;
 
 use std::collections::BTreeMap;
-use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output};
 
 use serde_json::{Value, json};
 
+use self::listening::Listening;
+
 const BINARY: &str = env!("CARGO_BIN_EXE_chargeonce");
-
-/// A process that says where it listens. It is stopped when the test ends, however it ends.
-struct Listening {
-    process: Child,
-    url: String,
-}
-
-impl Listening {
-    fn start(command: &mut Command) -> Self {
-        let mut process = command.stdout(Stdio::piped()).spawn().unwrap();
-        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
-        let line = lines.next().expect("it speaks").unwrap();
-        let (_, url) = line
-            .split_once(" listens on ")
-            .expect("it names its address");
-        let url = url.to_owned();
-        // Whatever it prints later is read, so that it never waits for us.
-        std::thread::spawn(move || lines.for_each(drop));
-        Self { process, url }
-    }
-}
-
-impl Drop for Listening {
-    fn drop(&mut self) {
-        // It may have ended already.
-        _ = self.process.kill();
-        _ = self.process.wait();
-    }
-}
 
 /// The service, and a provider with books of its own.
 struct Stage {
@@ -66,7 +40,10 @@ impl Stage {
     /// With settings of the service besides.
     fn set_with(settings: &[(&'static str, &'static str)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let mock = Listening::start(Command::new(BINARY).args(["mock-stripe", "--port", "0"]));
+        let mock = Listening::start(
+            Command::new(BINARY).args(["mock-stripe", "--port", "0"]),
+            "mock-stripe",
+        );
         let service = serve(folder.path(), &mock.url, "0", settings);
         Self {
             service,
@@ -157,6 +134,7 @@ fn serve(folder: &Path, mock: &str, port: &str, settings: &[(&str, &str)]) -> Li
             .env("PROVIDER_RATE_LIMIT", "0")
             .env("RUST_LOG", "error")
             .envs(settings.iter().copied()),
+        "chargeonce",
     )
 }
 

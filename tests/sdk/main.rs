@@ -10,38 +10,16 @@
     reason = "a test fails by panicking and speaks on the terminal, its harness too"
 )]
 
-use std::io::{BufRead as _, BufReader};
+#[path = "../support/listening.rs"]
+mod listening;
+
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output};
 
-/// A running mock. It is stopped when the test ends, however it ends.
-struct Mock {
-    process: Child,
-    url: String,
-}
+use self::listening::Listening;
 
-impl Mock {
-    fn start(arguments: &[&str]) -> Self {
-        let mut process = command(arguments)
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the mock starts");
-        let mut lines = BufReader::new(process.stdout.take().expect("it has an output")).lines();
-        let line = lines.next().expect("it speaks").expect("it speaks text");
-        let url = line.strip_prefix("mock-stripe listens on ");
-        let url = url.expect("the first line names the address").to_owned();
-        // Whatever it prints later is read, so that it never waits for us.
-        std::thread::spawn(move || lines.for_each(drop));
-        Self { process, url }
-    }
-}
-
-impl Drop for Mock {
-    fn drop(&mut self) {
-        // It may have ended already.
-        _ = self.process.kill();
-        _ = self.process.wait();
-    }
+fn mock(arguments: &[&str]) -> Listening {
+    Listening::start(&mut command(arguments), "mock-stripe")
 }
 
 fn command(arguments: &[&str]) -> Command {
@@ -51,7 +29,7 @@ fn command(arguments: &[&str]) -> Command {
 }
 
 /// Runs a check and shows what it said if it failed.
-fn check(mut command: Command, mock: &Mock) {
+fn check(mut command: Command, mock: &Listening) {
     let Output {
         status,
         stdout,
@@ -81,7 +59,7 @@ fn variable(name: &str) -> String {
 #[test]
 #[ignore = "needs the Python SDK: make test"]
 fn the_python_sdk_works_against_the_mock() {
-    let mock = Mock::start(&["--webhook-retry-ms", "20"]);
+    let mock = mock(&["--webhook-retry-ms", "20"]);
     let mut python = Command::new(variable("SDK_PYTHON"));
     python.arg("-B").arg(script("python/check.py"));
     check(python, &mock);
@@ -91,7 +69,7 @@ fn the_python_sdk_works_against_the_mock() {
 #[ignore = "needs the Node SDK: make test"]
 fn the_node_sdk_works_against_the_mock() {
     let directory = variable("SDK_NODE_DIR");
-    let mock = Mock::start(&["--webhook-retry-ms", "20"]);
+    let mock = mock(&["--webhook-retry-ms", "20"]);
     let mut node = Command::new("node");
     node.arg("--test").arg(script("node/check.js"));
     node.env("SDK_NODE_DIR", directory);
@@ -129,7 +107,7 @@ fn what_would_be_unsafe_is_refused_with_the_way_out() {
 #[test]
 fn a_signal_ends_it_cleanly() {
     for signal in ["-TERM", "-INT"] {
-        let mut mock = Mock::start(&[]);
+        let mut mock = mock(&[]);
         let pid = mock.process.id().to_string();
         let sent = Command::new("kill").args([signal, &pid]).status();
         assert!(sent.expect("kill can be started").success());

@@ -96,24 +96,26 @@ impl TestApp {
              &metadata[invoice_id]={invoice_id}&metadata[installation_id]={installation_id}&metadata[charge_key]=charge:{invoice_id}"
         );
         let key = format!("nowhere:{invoice_id}:{}", self.mock.requests().len());
-        let mut request = MockRequest::post("/v1/payment_intents", &key, &body);
+        self.by_another_program("/v1/payment_intents", &key, &body)
+            .await;
+        let payments = self.mock.ledger().payments;
+        payments.last().unwrap().id.clone()
+    }
+
+    /// A request of somebody else on the provider's account, or of a person at its dashboard: none of our sends.
+    pub async fn by_another_program(&self, path: &str, key: &str, body: &str) {
+        let mut request = MockRequest::post(path, key, body);
         request
             .headers
             .push(("X-Another-Program".into(), "yes".into()));
         self.mock.handle(request).await;
-        let payments = self.mock.ledger().payments;
-        payments.last().unwrap().id.clone()
     }
 
     /// Gives all of a payment back at the provider, by hand.
     pub async fn refund(&self, payment_id: &str) {
         let body = format!("payment_intent={payment_id}");
         let key = format!("refund:{payment_id}");
-        let mut request = MockRequest::post("/v1/refunds", &key, &body);
-        request
-            .headers
-            .push(("X-Another-Program".into(), "yes".into()));
-        self.mock.handle(request).await;
+        self.by_another_program("/v1/refunds", &key, &body).await;
     }
 
     /// This installation's id, as payments carry it.
