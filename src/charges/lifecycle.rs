@@ -164,9 +164,7 @@ fn after_failure(
         attempt: charge.attempt + 1,
         open_payment_id: failure.payment_id.clone().filter(|_| failure.payment_open),
     };
-    let method_changed = invoice.revision != charge.invoice_revision
-        && invoice.payment_method_id != charge.payment_method_id;
-    if method_changed {
+    if method_changed(invoice, charge) {
         return start;
     }
     if is_hard(failure) {
@@ -183,6 +181,12 @@ fn after_failure(
         };
     }
     start
+}
+
+/// True when the invoice was given another payment method after the attempt was made.
+pub fn method_changed(invoice: &Invoice, charge: &Charge) -> bool {
+    invoice.revision != charge.invoice_revision
+        && invoice.payment_method_id != charge.payment_method_id
 }
 
 /// True when the same payment method must not be tried again for this invoice.

@@ -4,7 +4,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::dto::ChargeBody;
-use super::lifecycle::{NextStep, Outlook, RetryPolicy, outlook, seconds_up};
+use super::lifecycle::{NextStep, Outlook, RetryPolicy, method_changed, outlook, seconds_up};
 use super::model::{Charge, ChargeStatus, CustomerCharged, Retry};
 use super::repository::ChargeSnapshot;
 use crate::openapi::schemas::{InvoiceId, InvoiceStatusWord, Seconds};
@@ -129,9 +129,7 @@ fn after_failure(
     charge: &Charge,
     policy: &RetryPolicy,
 ) -> (Outlook, String) {
-    let changed = snapshot.invoice.revision != charge.invoice_revision
-        && snapshot.invoice.payment_method_id != charge.payment_method_id;
-    let advised = if changed {
+    let advised = if method_changed(&snapshot.invoice, charge) {
         Outlook {
             customer_charged: CustomerCharged::No,
             retry: Retry::Now,
