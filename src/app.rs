@@ -6,6 +6,7 @@ use std::time::Duration;
 use actix_web::web::{self, Data, PayloadConfig, ServiceConfig};
 
 use crate::access::guard::Guard;
+use crate::access::hosts::OwnNames;
 use crate::access::keys::Scope;
 use crate::access::rate::RateLimits;
 use crate::audit::service::{AuditConfig, AuditService};
@@ -134,12 +135,13 @@ impl App {
         let invoices = InvoicesService::new(store.clone(), idempotency, tasks.clone());
         let backend = LocalBackend::new(charges.clone(), invoices.clone());
         let tools = ToolServer::new(Arc::new(backend));
-        let mcp = mcp_http(tools, settings.host, &settings.mcp_hosts);
+        let names = OwnNames::new(settings.host, &settings.allowed_hosts);
+        let mcp = mcp_http(tools, &names);
         let keys = settings.access.keys.clone();
         let rates = RateLimits::new(settings.access.rate, &keys.names(Scope::Agent));
         Ok(Self {
             mcp,
-            guard: Data::new(Guard { keys, rates }),
+            guard: Data::new(Guard { keys, rates, names }),
             charges,
             invoices,
             reconciler,

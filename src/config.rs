@@ -75,8 +75,9 @@ pub struct Settings {
     pub reconciler: ReconcilerSettings,
     /// The signing secrets of the webhook endpoint; none: webhooks are refused.
     pub webhook_secrets: Vec<SecretString>,
-    /// By what names other than loopback ones callers reach `/mcp`.
-    pub mcp_hosts: Vec<String>,
+    /// By what names other than loopback ones callers reach this service: asked of every call where there are no API keys, and of
+    /// `/mcp` always.
+    pub allowed_hosts: Vec<String>,
     /// Attempts for an invoice at most.
     pub charge_max_attempts: i32,
     /// After a decline, a repeated call within this time replays it.
@@ -173,7 +174,7 @@ impl Settings {
             access: access::settings(&reader)?,
             reconciler: reconciler(&reader)?,
             webhook_secrets: webhook_secrets(&reader)?,
-            mcp_hosts: reader.host_names("MCP_HOSTS")?,
+            allowed_hosts: reader.host_names("ALLOWED_HOSTS")?,
             charge_max_attempts: reader.number("CHARGE_MAX_ATTEMPTS", 8, 1, ATTEMPTS_HARD_MAX)?,
             retry_cooldown: reader.duration("RETRY_COOLDOWN", Duration::ZERO)?,
             request_header_time: reader.duration("REQUEST_HEADER_TIME", HEADER_TIME_DEFAULT)?,

@@ -76,6 +76,8 @@ codes! {
     Unauthorized = "unauthorized", 401, "The call needs a valid API key";
     /// The API key is not good for this.
     Forbidden = "forbidden", 403, "The API key does not allow this";
+    /// Without API keys: the call does not name this service.
+    HostNotAllowed = "host_not_allowed", 403, "The call does not name this service";
     /// The charge is over a limit of the API key.
     LimitExceeded = "limit_exceeded", 403, "The charge is over a limit of the API key";
     /// The API key has made too many requests.

@@ -47,11 +47,11 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    // A missing .env is normal; a broken one is not.
-    if let Err(error) = dotenvy::dotenv()
-        && !error.not_found()
-    {
-        eprintln!("chargeonce cannot start: .env: {error}");
+    let command = Cli::parse().command.unwrap_or(Command::Serve);
+    // Clients start the MCP server wherever they are: a .env there is none of ours.
+    let reads_env_file = !matches!(command, Command::Mcp(_));
+    if reads_env_file && let Err(problem) = read_env_file() {
+        eprintln!("chargeonce cannot start: .env: {problem}");
         return ExitCode::from(2);
     }
     let runtime = match tokio::runtime::Builder::new_multi_thread()
@@ -64,7 +64,7 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let outcome = match Cli::parse().command.unwrap_or(Command::Serve) {
+    let outcome = match command {
         Command::Serve => runtime.block_on(serve()),
         Command::Migrate => runtime.block_on(migrate()),
         Command::Reconcile(command) => runtime.block_on(command.run()),
@@ -79,6 +79,24 @@ fn main() -> ExitCode {
             eprintln!("chargeonce cannot go on: {error}");
             ExitCode::FAILURE
         }
+    }
+}
+
+/// A missing .env is normal; a broken one is not. What is wrong is told without the line: it may hold a secret.
+fn read_env_file() -> Result<(), String> {
+    match dotenvy::dotenv() {
+        Ok(_) => Ok(()),
+        Err(error) if error.not_found() => Ok(()),
+        Err(dotenvy::Error::LineParse(line, at)) => {
+            let is_name = |text: &str| text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+            let name = line.split_once('=').map(|(name, _)| name.trim());
+            let name = name.filter(|name| is_name(name)).unwrap_or("something");
+            let position = at + 1;
+            Err(format!(
+                "the line that sets {name} cannot be read, at its character {position}"
+            ))
+        }
+        Err(error) => Err(error.to_string()),
     }
 }
 

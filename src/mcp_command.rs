@@ -9,6 +9,7 @@ use chargeonce::tools::server::ToolServer;
 use clap::Args;
 use rmcp::ServiceExt;
 use rmcp::transport::stdio;
+use uuid::Uuid;
 
 /// Serve the tools for AI agents as an MCP server over standard input and output, for clients that start their servers
 /// themselves. It asks a running service and keeps nothing. Logs go to standard error.
@@ -27,8 +28,11 @@ impl McpCommand {
     pub async fn run(&self) -> Result<(), Box<dyn std::error::Error>> {
         telemetry::start(LogFormat::Pretty);
         let api_key = secret(&self.api_key_env);
-        let backend = RemoteBackend::new(&self.url, api_key.as_ref())
-            .map_err(|error| format!("--url {}, {}: {error}", self.url, self.api_key_env))?;
+        // Whoever started this process is one agent's client: its attempts belong together.
+        let session = format!("mcp-{}", Uuid::now_v7().simple());
+        // What was given is not repeated: somebody may have put a password into the one or the key itself into the other.
+        let backend = RemoteBackend::new(&self.url, api_key.as_ref(), Some(&session))
+            .map_err(|error| format!("--url or --api-key-env: {error}"))?;
         let server = ToolServer::new(Arc::new(backend));
         // Until the client closes its end.
         server.serve(stdio()).await?.waiting().await?;

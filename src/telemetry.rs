@@ -9,16 +9,18 @@ use crate::config::LogFormat;
 /// Without `RUST_LOG`: our own lines, and the warnings of everybody else.
 const DEFAULT_FILTER: &str = "warn,chargeonce=info";
 
-/// Stands above `RUST_LOG`: below this level the driver logs the values that it sends to the database, and with them what
-/// customers are called and what they are charged for.
-const DRIVER_LIMIT: &str = "tokio_postgres=info";
+/// Stand above `RUST_LOG`: below these levels the driver logs the values that it sends to the database, and rmcp the messages of
+/// its clients, and with them what customers are called and what they are charged for.
+const LIMITS: [&str; 2] = ["tokio_postgres=info", "rmcp=info"];
 
 /// Starts the log. Does nothing when one is started already.
 pub fn start(format: LogFormat) {
     let mut filter =
         EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(DEFAULT_FILTER));
-    if let Ok(limit) = DRIVER_LIMIT.parse() {
-        filter = filter.add_directive(limit);
+    for limit in LIMITS {
+        if let Ok(limit) = limit.parse() {
+            filter = filter.add_directive(limit);
+        }
     }
     let log = fmt()
         .with_env_filter(filter)

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use actix_web::body::{BoxBody, MessageBody};
 use actix_web::dev::{Payload, ServiceRequest, ServiceResponse};
-use actix_web::http::header::{AUTHORIZATION, HeaderMap};
+use actix_web::http::header::{AUTHORIZATION, HOST, HeaderMap, ORIGIN};
 use actix_web::middleware::Next;
 use actix_web::web::Data;
 use actix_web::{Error, FromRequest, HttpMessage, HttpRequest, ResponseError};
 
 use super::caller::{Caller, SESSION_HEADER, session};
+use super::hosts::OwnNames;
 use super::keys::{ApiKeys, Scope};
 use super::rate::RateLimits;
 use super::routes::{Access, needed};
@@ -25,6 +26,8 @@ pub struct Guard {
     pub keys: ApiKeys,
     /// How often agents may call.
     pub rates: RateLimits,
+    /// By what names the service is called.
+    pub names: OwnNames,
 }
 
 impl Guard {
@@ -52,9 +55,6 @@ pub async fn admit(
     };
     match admitted {
         Ok(admitted) => {
-            if let Some(name) = &admitted.key_name {
-                tracing::Span::current().record("access.key", &**name);
-            }
             request.extensions_mut().insert(admitted);
             Ok(next.call(request).await?.map_into_boxed_body())
         }
@@ -64,12 +64,6 @@ pub async fn admit(
 
 impl Guard {
     fn admit(&self, request: &ServiceRequest) -> Result<Admitted, Problem> {
-        if self.keys.is_empty() {
-            return Ok(Admitted {
-                key_name: None,
-                scope: Scope::Admin,
-            });
-        }
         // The path as the router will read it, not as it was spelled.
         let path = request.match_info().unprocessed();
         let pattern = request.resource_map().match_pattern(path);
@@ -80,9 +74,17 @@ impl Guard {
                 scope: Scope::Agent,
             });
         }
+        if self.keys.is_empty() {
+            self.called_by_its_name(request)?;
+            return Ok(Admitted {
+                key_name: None,
+                scope: Scope::Admin,
+            });
+        }
         let owner = bearer(request.headers())
             .and_then(|secret| self.keys.owner_of(secret))
             .ok_or_else(unauthorized)?;
+        tracing::Span::current().record("access.key", &*owner.name);
         if owner.scope == Scope::Agent {
             self.rates.count(&owner.name).map_err(rate_limited)?;
         }
@@ -93,6 +95,27 @@ impl Guard {
             }),
             (Access::Admin, Scope::Agent) => Err(forbidden()),
         }
+    }
+
+    /// Refuses what a page of a stranger has a browser on this machine send; see [`hosts`](super::hosts). A key does that by itself: no
+    /// browser adds it for a page.
+    fn called_by_its_name(&self, request: &ServiceRequest) -> Result<(), Problem> {
+        let headers = request.headers();
+        // HTTP/2, and HTTP/1.1 with a whole URL, name the host in the target.
+        let target = request
+            .uri()
+            .authority()
+            .map(|authority| authority.as_str());
+        let mut hosts = headers
+            .get_all(HOST)
+            .map(|value| value.to_str().unwrap_or_default());
+        let mut origins = headers
+            .get_all(ORIGIN)
+            .map(|value| value.to_str().unwrap_or_default());
+        let is_ours = target.is_none_or(|host| self.names.is_host(host))
+            && hosts.all(|host| self.names.is_host(host))
+            && origins.all(|origin| self.names.is_origin(origin));
+        if is_ours { Ok(()) } else { Err(strange_host()) }
     }
 }
 
@@ -130,6 +153,14 @@ fn forbidden() -> Problem {
     Problem::new(
         Code::Forbidden,
         "This API key may read and charge invoices and nothing else, so this call did nothing. Ask the operator to do it.",
+    )
+    .outlook(not_looked_at(Retry::AfterChange))
+}
+
+fn strange_host() -> Problem {
+    Problem::new(
+        Code::HostNotAllowed,
+        "This service has no API keys and is only called by its own names, and the Host or Origin header has another, so this call did nothing. Ask the operator to add the name to ALLOWED_HOSTS, or to set API keys.",
     )
     .outlook(not_looked_at(Retry::AfterChange))
 }

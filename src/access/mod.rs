@@ -8,6 +8,7 @@
 //! [`keys`], [`routes`] and [`limits`] are pure. What a limit on spending does to a charge is told in `charges::spending`.
 pub mod caller;
 pub mod guard;
+pub mod hosts;
 pub mod keys;
 pub mod limits;
 pub mod rate;

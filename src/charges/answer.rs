@@ -164,6 +164,18 @@ pub fn provider_unavailable(retry_after_seconds: i64) -> Problem {
     .later(CustomerCharged::No, retry_after_seconds)
 }
 
+/// The problem for an invoice whose earlier attempt was given up without the provider's answer, while the provider cannot be asked
+/// for its payment: whether it took money after all is not known.
+pub fn cannot_be_looked_for(retry_after_seconds: i64) -> Problem {
+    Problem::new(
+        Code::ProviderUnavailable,
+        format!(
+            "The payment provider could not be asked whether an earlier attempt was paid after all, so nothing was sent by this call. Send the same request again in {retry_after_seconds} seconds; do not charge the customer in any other way."
+        ),
+    )
+    .later(CustomerCharged::Unknown, retry_after_seconds)
+}
+
 /// The problem for a customer without a chargeable payment method.
 pub fn no_payment_method() -> Problem {
     Problem::new(

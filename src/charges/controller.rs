@@ -43,7 +43,7 @@ refusals! {
     ChargeRefusals = [JSON_BODY, STORE], [
         InvalidIdempotencyKey, InvoiceNotFound, InvoiceNotChargeable, ChargeInProgress, ChargeNeedsReview, ChargeDeclined,
         ChargeRefused, ChargeCanceled, ChargeNeverExecuted, RetryNotAdvised, AttemptsExhausted, NoPaymentMethod,
-        ProviderUnavailable, LimitExceeded, Forbidden
+        ProviderUnavailable, LimitExceeded, Forbidden, HostNotAllowed
     ];
     /// Of reading a charge or its history.
     ShowRefusals = [PATH_WITH_ID, STORE], [ChargeNotFound];

@@ -1,12 +1,12 @@
-//! A look at the provider before a further attempt, where the attempt before it was given up without an answer of the
+//! A look at the provider before a further attempt, where an attempt before it was given up without an answer of the
 //! provider: its request may have come to life after all (Stripe may roll an operation forward hours later).
 
 use std::time::{Duration, Instant};
 
 use super::answer;
-use super::model::ChargeStatus;
+use super::model::{Charge, ChargeStatus};
 use super::ownership::is_marked;
-use super::repository::ChargeSnapshot;
+use super::repository::{ChargeFilter, ChargeSnapshot};
 use super::reserving::{PROVIDER_WAIT_SECONDS, payments_since};
 use super::service::ChargesService;
 use crate::error::Problem;
@@ -16,12 +16,12 @@ use crate::payments::provider::PaymentQuery;
 /// How long the look may take; a caller is waiting, and nothing is reserved yet.
 const LOOK_TIME: Duration = Duration::from_secs(20);
 
-/// True when the latest attempt's failure was inferred, so that the next one must not start blindly. A failure that the
-/// provider answered needs no look: the answer stands for the request.
-fn was_inferred(snapshot: &ChargeSnapshot) -> bool {
-    let Some((charge, _)) = &snapshot.latest else {
-        return false;
-    };
+/// More than an invoice can have attempts.
+const ATTEMPTS_LISTED_MAX: i64 = 100;
+
+/// True when the attempt's failure was inferred, so that no further one may start blindly. A failure that the provider answered
+/// needs no look: the answer stands for the request.
+fn was_inferred(charge: &Charge) -> bool {
     match &charge.status {
         ChargeStatus::Failed(failure) => match failure.kind {
             FailureKind::NeverExecuted | FailureKind::Canceled => true,
@@ -38,15 +38,13 @@ fn was_inferred(snapshot: &ChargeSnapshot) -> bool {
 /// provider's view before them is not judged again, but for money that was kept.
 fn in_the_way<'a>(
     found: &'a [ProviderPayment],
-    snapshot: &ChargeSnapshot,
+    given_up: &Charge,
     installation_id: &str,
 ) -> Option<&'a ProviderPayment> {
-    let was_judged = snapshot.latest.as_ref().is_some_and(|(charge, _)| {
-        matches!(&charge.status, ChargeStatus::Failed(failure) if failure.code == answer::RESOLVED_AS_FAILED)
-    });
+    let was_judged = matches!(&given_up.status, ChargeStatus::Failed(failure) if failure.code == answer::RESOLVED_AS_FAILED);
     found
         .iter()
-        .filter(|payment| is_marked(payment, &snapshot.invoice.id, installation_id))
+        .filter(|payment| is_marked(payment, &given_up.invoice_id, installation_id))
         .find(|payment| match payment.status {
             PaymentStatus::Succeeded => true,
             PaymentStatus::Processing
@@ -62,8 +60,8 @@ fn in_the_way<'a>(
 }
 
 impl ChargesService {
-    /// Looks for a payment of the invoice where the latest attempt was given up without an answer, and parks what it finds.
-    /// True when the invoice must be looked at again.
+    /// Looks for a payment of the invoice where one of its attempts was given up without an answer, however many answered ones
+    /// followed it, and parks what it finds. True when the invoice must be looked at again.
     ///
     /// # Errors
     /// When the provider or the store cannot be asked: then no attempt may start.
@@ -72,7 +70,7 @@ impl ChargesService {
         snapshot: &ChargeSnapshot,
         now_ms: i64,
     ) -> Result<bool, Problem> {
-        let Some((charge, _)) = snapshot.latest.as_ref().filter(|_| was_inferred(snapshot)) else {
+        let Some(charge) = self.given_up(snapshot).await? else {
             return Ok(false);
         };
         let installation_id = self.parts.config.installation_id.clone();
@@ -88,10 +86,10 @@ impl ChargesService {
             Ok(found) => found,
             Err(error) => {
                 tracing::warn!(%error, invoice.id = %charge.invoice_id, "no further attempt before the provider can be asked for late payments");
-                return Err(answer::provider_unavailable(PROVIDER_WAIT_SECONDS));
+                return Err(answer::cannot_be_looked_for(PROVIDER_WAIT_SECONDS));
             }
         };
-        let Some(payment) = in_the_way(&found, snapshot, &installation_id) else {
+        let Some(payment) = in_the_way(&found, &charge, &installation_id) else {
             return Ok(false);
         };
         let evidence = format!(
@@ -104,25 +102,36 @@ impl ChargesService {
             .await?;
         Ok(true)
     }
+
+    /// The newest attempt of the invoice whose failure was inferred.
+    async fn given_up(&self, snapshot: &ChargeSnapshot) -> Result<Option<Charge>, Problem> {
+        let Some((latest, _)) = &snapshot.latest else {
+            return Ok(None);
+        };
+        if was_inferred(latest) {
+            return Ok(Some(latest.clone()));
+        }
+        if latest.attempt == 1 {
+            return Ok(None);
+        }
+        let filter = ChargeFilter {
+            invoice_id: Some(latest.invoice_id.clone()),
+            limit: ATTEMPTS_LISTED_MAX,
+            ..ChargeFilter::default()
+        };
+        let attempts = self.parts.charges.list_charges(&filter).await?;
+        let given_up = attempts.into_iter().filter(was_inferred);
+        Ok(given_up.max_by_key(|charge| charge.attempt))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::charges::fixtures::{self, INSTALLATION};
-    use crate::idempotency::reservation::ReservationState;
 
     fn failed(kind: FailureKind, code: &str) -> ChargeStatus {
         ChargeStatus::Failed(fixtures::failure(kind, code))
-    }
-
-    fn latest(status: &ChargeStatus) -> ChargeSnapshot {
-        let state = ReservationState::Failed(fixtures::answer(409));
-        let charge = fixtures::charge(status.clone());
-        ChargeSnapshot {
-            invoice: fixtures::invoice(),
-            latest: Some((charge, fixtures::reservation(state))),
-        }
     }
 
     #[test]
@@ -136,7 +145,11 @@ mod tests {
             (ChargeStatus::Pending, false),
         ];
         for (status, wanted) in table {
-            assert_eq!(was_inferred(&latest(&status)), wanted, "{status:?}");
+            assert_eq!(
+                was_inferred(&fixtures::charge(status.clone())),
+                wanted,
+                "{status:?}"
+            );
         }
     }
 
@@ -160,7 +173,7 @@ mod tests {
             let ours = fixtures::payment("pi_1", status.clone());
             let found = [ours.clone()];
             let is_in_the_way = |status: &ChargeStatus, found: &[ProviderPayment]| {
-                in_the_way(found, &latest(status), INSTALLATION).is_some()
+                in_the_way(found, &fixtures::charge(status.clone()), INSTALLATION).is_some()
             };
             assert_eq!(
                 is_in_the_way(&given_up, &found),

@@ -47,7 +47,8 @@ impl ChargesService {
             }
             let fingerprint = charge_fingerprint(&invoice_id)?;
             let step = next_step(&snapshot, &fingerprint, service.policy(), now_ms);
-            StatusBody::new(&snapshot, &step, &attempts, service.policy()).ok_or_else(|| {
+            let told = StatusBody::new(&snapshot, &step, &attempts, service.policy(), now_ms);
+            told.ok_or_else(|| {
                 tracing::error!(invoice.id = %invoice_id, ?step, "the tables contradict each other");
                 Problem::internal()
             })

@@ -12,6 +12,7 @@ use super::reserving::{
     CREDENTIALS_WAIT_SECONDS, PROVIDER_WAIT_SECONDS, Start, charge_fingerprint,
 };
 use super::running::{Running, Waiting};
+use super::spending::Gates;
 use super::waiting::{Wait, within};
 use super::worker::{Ended, HeldAttempt, Worker};
 use crate::access::caller::Caller;
@@ -31,6 +32,9 @@ const ROUNDS_MAX: usize = 5;
 
 /// How long a caller waits after losing every race, in milliseconds.
 const LOST_RACES_WAIT_MS: i64 = 1_000;
+
+/// How long a caller waits whose call could not even begin in time, in seconds.
+const BEGIN_WAIT_SECONDS: i64 = 2;
 
 /// How long a caller waits where an operator has to put the settings right, in milliseconds.
 const FOREIGN_WAIT_MS: i64 = 60_000;
@@ -86,6 +90,7 @@ pub(super) struct Parts {
     pub(super) worker: Worker,
     pub(super) config: ChargesConfig,
     pub(super) running: Running,
+    pub(super) gates: Gates,
     pub(super) tasks: Tasks,
 }
 
@@ -127,6 +132,7 @@ impl ChargesService {
             worker,
             config,
             running: Running::default(),
+            gates: Gates::default(),
             tasks,
         };
         Self {
@@ -165,15 +171,19 @@ impl ChargesService {
         let patience = wait
             .preferred
             .map_or(response_wait, |preferred| preferred.min(response_wait));
-        let deadline = Instant::now() + patience;
+        let now = Instant::now();
+        let deadline = now + patience;
         let service = self.clone();
         let id = invoice_id.clone();
         let caller = caller.clone();
-        let begun = self
+        let begin = self
             .parts
             .tasks
-            .run(async move { service.begin(&id, &caller).await })
-            .await;
+            .run(async move { service.begin(&id, &caller).await });
+        // Looking at the provider before anything is reserved may take longer than a caller waits; it goes on without it.
+        let Some(begun) = within(now + response_wait, begin).await else {
+            return Err(answer::in_progress(BEGIN_WAIT_SECONDS));
+        };
         match begun.map_err(|_| Problem::internal())?? {
             Begun::Answered(answer) => Ok(answer),
             Begun::Started { charge, waiting } => match within(deadline, waiting.result()).await {
@@ -218,9 +228,7 @@ impl ChargesService {
                     attempt,
                     open_payment_id,
                 } => {
-                    if open_payment_id.is_none()
-                        && self.meets_a_latecomer(&snapshot, now_ms).await?
-                    {
+                    if self.meets_a_latecomer(&snapshot, now_ms).await? {
                         continue;
                     }
                     let start = Start {

@@ -4,6 +4,11 @@
 //! reservation on, on the day (UTC, by the database's clock) on which it was begun; one that fails, or is given back, gives
 //! its room back.
 
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::OwnedMutexGuard;
+
 use super::answer;
 use super::repository::{Capped, DayCap, NewAttempt};
 use super::service::ChargesService;
@@ -13,6 +18,21 @@ use crate::error::Problem;
 use crate::idempotency::repository::Reading;
 use crate::idempotency::reservation::Reservation;
 use crate::money::Money;
+
+/// One reservation at a time for each key with a cap. The transactions of a key wait for each other at its row anyway, each with
+/// a connection of the pool; here they wait without one, so that an agent's burst leaves the pool to the others.
+#[derive(Default)]
+pub(super) struct Gates(Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>);
+
+impl Gates {
+    async fn pass(&self, key_name: &str) -> OwnedMutexGuard<()> {
+        let gate = {
+            let mut gates = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(gates.entry(key_name.to_owned()).or_default())
+        };
+        gate.lock_owned().await
+    }
+}
 
 impl ChargesService {
     /// The cap under which this caller may charge this amount now; `None` where there is none.
@@ -61,6 +81,7 @@ impl ChargesService {
         let Some(cap) = cap else {
             return Ok(self.parts.charges.begin_attempt(new).await?);
         };
+        let _passed = self.parts.gates.pass(&cap.key_name).await;
         match self.parts.charges.begin_capped_attempt(new, cap).await? {
             Capped::Reserved(reading) => Ok(Some(reading)),
             Capped::Lost => Ok(None),

@@ -35,7 +35,8 @@ pub struct StatusBody {
 }
 
 impl StatusBody {
-    /// From an invoice with its latest attempt, the step that a charge of it would take now, and all its attempts.
+    /// From an invoice with its latest attempt, the step that a charge of it would take at `now_ms` (Unix milliseconds), and all its
+    /// attempts.
     ///
     /// `None` when the tables contradict each other.
     pub fn new(
@@ -43,8 +44,9 @@ impl StatusBody {
         step: &NextStep,
         attempts: &[Charge],
         policy: &RetryPolicy,
+        now_ms: i64,
     ) -> Option<Self> {
-        let (now, detail) = standing(snapshot, step, policy)?;
+        let (now, detail) = standing(snapshot, step, policy, now_ms)?;
         Some(Self {
             invoice_id: snapshot.invoice.id.clone(),
             invoice_status: snapshot.invoice.status.as_str(),
@@ -64,6 +66,7 @@ fn standing(
     snapshot: &ChargeSnapshot,
     step: &NextStep,
     policy: &RetryPolicy,
+    now_ms: i64,
 ) -> Option<(Outlook, String)> {
     let charge = snapshot.latest.as_ref().map(|(charge, _)| charge);
     let of = |customer_charged, retry, retry_after_seconds| Outlook {
@@ -117,7 +120,7 @@ fn standing(
                 no(Retry::Now),
                 "Nobody has charged this invoice yet, so the customer was not charged.".to_owned(),
             ),
-            Some(charge) => after_failure(snapshot, charge, policy),
+            Some(charge) => after_failure(snapshot, charge, policy, now_ms),
         }),
         NextStep::Inconsistent(_) => None,
     }
@@ -128,17 +131,27 @@ fn after_failure(
     snapshot: &ChargeSnapshot,
     charge: &Charge,
     policy: &RetryPolicy,
+    now_ms: i64,
 ) -> (Outlook, String) {
+    let at_once = Outlook {
+        customer_charged: CustomerCharged::No,
+        retry: Retry::Now,
+        retry_after_seconds: None,
+    };
     let advised = if method_changed(&snapshot.invoice, charge) {
-        Outlook {
-            customer_charged: CustomerCharged::No,
-            retry: Retry::Now,
-            retry_after_seconds: None,
-        }
+        at_once
     } else {
         outlook(charge, policy)
     };
-    let detail = match (advised.retry, advised.retry_after_seconds) {
+    let (advised, left_seconds) = match advised.retry_after_seconds {
+        // The wait runs from the failure on.
+        Some(seconds) => match wait_left(charge, seconds, now_ms) {
+            0 => (at_once, None),
+            left => (advised, Some(left)),
+        },
+        None => (advised, None),
+    };
+    let detail = match (advised.retry, left_seconds) {
         (Retry::Later, Some(seconds)) => return waiting(seconds),
         (Retry::AfterChange, _) => {
             "The last attempt failed and the customer was not charged. Do not charge it again until the payment method, the customer or the request has been corrected."
@@ -148,6 +161,13 @@ fn after_failure(
         }
     };
     (advised, detail.to_owned())
+}
+
+/// What is left of a wait that began with the attempt's failure, in seconds, rounded up; 0 once it is over.
+fn wait_left(charge: &Charge, seconds: i64, now_ms: i64) -> i64 {
+    let failed_at_ms = charge.settled_at_ms.unwrap_or(charge.created_at_ms);
+    let until_ms = failed_at_ms.saturating_add(seconds.saturating_mul(1_000));
+    seconds_up(until_ms.saturating_sub(now_ms)).min(seconds)
 }
 
 fn waiting(seconds: i64) -> (Outlook, String) {
@@ -174,6 +194,9 @@ mod tests {
         cooldown_ms: 0,
         key_window_ms: 72_000_000,
     };
+
+    /// When the fixtures' attempt was made.
+    const AT_MS: i64 = 0;
 
     fn failure(code: &str) -> ChargeStatus {
         ChargeStatus::Failed(fixtures::failure(FailureKind::Declined, code))
@@ -216,7 +239,7 @@ mod tests {
                 retry_after_seconds,
             };
             let snapshot = snapshot(status);
-            let (told, detail) = standing(&snapshot, &step, &POLICY).unwrap();
+            let (told, detail) = standing(&snapshot, &step, &POLICY, AT_MS).unwrap();
             assert_eq!(told, right, "{step:?}");
             assert!(detail.ends_with('.') && detail.len() < 300, "{detail}");
         }
@@ -231,8 +254,37 @@ mod tests {
             attempt: 2,
             open_payment_id: None,
         };
-        let (told, _) = standing(&snapshot, &step, &POLICY).unwrap();
+        let (told, _) = standing(&snapshot, &step, &POLICY, AT_MS).unwrap();
         assert_eq!(told.retry, Retry::Now);
+    }
+
+    #[test]
+    fn the_wait_after_a_soft_decline_runs_down() {
+        let snapshot = snapshot(Some(failure("insufficient_funds")));
+        let step = NextStep::Start {
+            attempt: 2,
+            open_payment_id: None,
+        };
+        #[rustfmt::skip]
+        let table = [
+            (0, Retry::Later, Some(3_600)),
+            (1, Retry::Later, Some(3_600)),
+            (1_000, Retry::Later, Some(3_599)),
+            (3_599_001, Retry::Later, Some(1)),
+            (3_600_000, Retry::Now, None),
+            (90_000_000, Retry::Now, None),
+            // A database's clock that was set back makes nobody wait longer than was advised.
+            (-60_000, Retry::Later, Some(3_600)),
+        ];
+        for (passed_ms, retry, retry_after_seconds) in table {
+            let (told, detail) = standing(&snapshot, &step, &POLICY, AT_MS + passed_ms).unwrap();
+            let right = (retry, retry_after_seconds);
+            assert_eq!(
+                (told.retry, told.retry_after_seconds),
+                right,
+                "{passed_ms}: {detail}"
+            );
+        }
     }
 
     fn snapshot(status: Option<ChargeStatus>) -> ChargeSnapshot {

@@ -36,6 +36,10 @@ pub(super) fn settings<F: Fn(&str) -> Option<String>>(
         ("ADMIN_API_KEYS", Scope::Admin),
         ("AGENT_API_KEYS", Scope::Agent),
     ] {
+        if reader.is_blank(name) {
+            let problem = "is set and empty, and without any key everybody may do everything; give it one, or remove it";
+            return Err(wrong(name, problem));
+        }
         if let Some(list) = reader.text(name) {
             keys.add(scope, &list)
                 .map_err(|error| wrong(name, error.to_string()))?;

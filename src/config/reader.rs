@@ -15,6 +15,11 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
             .filter(|value| !value.is_empty())
     }
 
+    /// True for a variable that is there and says nothing.
+    pub(super) fn is_blank(&self, name: &str) -> bool {
+        (self.0)(name).is_some_and(|value| value.trim().is_empty())
+    }
+
     pub(super) fn duration(
         &self,
         name: &'static str,

@@ -22,6 +22,7 @@ impl IntoResponses for McpResponses {
             Code::InvalidRequest,
             // The guard's own 403, which this one would else hide.
             Code::Forbidden,
+            Code::HostNotAllowed,
             Code::InternalError,
         ]);
         let message =
@@ -49,7 +50,7 @@ impl IntoResponses for McpResponses {
             ),
             (
                 403,
-                "The `Host` or `Origin` is not one of this service (`MCP_HOSTS`).",
+                "The `Host` or `Origin` is not one of this service (`ALLOWED_HOSTS`).",
             ),
             (404, "The server knows no sessions."),
             (

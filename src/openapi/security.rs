@@ -10,7 +10,12 @@ use crate::error::Code;
 const BEARER: &str = "bearer";
 
 /// The codes with which the guard refuses callers (401, 403, 429).
-pub const GUARD: &[Code] = &[Code::Unauthorized, Code::Forbidden, Code::RateLimited];
+pub const GUARD: &[Code] = &[
+    Code::Unauthorized,
+    Code::Forbidden,
+    Code::HostNotAllowed,
+    Code::RateLimited,
+];
 
 /// The operations that need no key, by their ids: probes, this document, and what is signed instead.
 pub const OPEN: &[&str] = &["isLive", "isReady", "getOpenApi", "receiveStripeEvent"];

@@ -1,7 +1,5 @@
 //! The tools over HTTP: their definitions, and the MCP server.
 
-use std::net::IpAddr;
-
 use actix_web::http::StatusCode;
 use actix_web::http::header::{HOST, HeaderMap};
 use actix_web::web::{Bytes, Data, Payload};
@@ -17,6 +15,7 @@ use super::dto::ListTools;
 use super::render::Format;
 use super::server::ToolServer;
 use crate::access::caller::Caller;
+use crate::access::hosts::OwnNames;
 use crate::error::{Code, Problem};
 use crate::http::json::{BODY_BYTES_MAX, read};
 use crate::http::query::Query;
@@ -28,9 +27,6 @@ use crate::openapi::problems::refusals;
 use crate::openapi::schemas::SessionName;
 use crate::router::{Routes, resource};
 
-/// The names of this machine, by which a program on it reaches the service.
-const LOOPBACK_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
-
 /// JSON-RPC 2.0, "Error object".
 const PARSE_ERROR: i32 = -32_700;
 const INVALID_REQUEST: i32 = -32_600;
@@ -38,15 +34,9 @@ const INVALID_REQUEST: i32 = -32_600;
 /// The MCP server over HTTP, without sessions: any replica answers any request. Cheap to clone.
 pub type McpHttp = StreamableHttpService<ToolServer, NeverSessionManager>;
 
-/// Builds it. Callers name it by a loopback name, by the address that it listens on or by one of `hosts`, and so do pages in a
-/// browser: any other page may only pretend to (MCP, "Streamable HTTP", Security).
-pub fn mcp_http(server: ToolServer, listens_on: IpAddr, hosts: &[String]) -> McpHttp {
-    let mut names: Vec<String> = LOOPBACK_NAMES.map(str::to_owned).to_vec();
-    names.push(match listens_on {
-        IpAddr::V4(address) => address.to_string(),
-        IpAddr::V6(address) => format!("[{address}]"),
-    });
-    names.extend_from_slice(hosts);
+/// Builds it. Callers name it by one of `names`, with keys and without, and so do pages in a browser: any other page may only
+/// pretend to (MCP, "Streamable HTTP", Security).
+pub fn mcp_http(server: ToolServer, names: &OwnNames) -> McpHttp {
     let origins = names
         .iter()
         .flat_map(|name| ["http", "https"].map(|scheme| format!("{scheme}://{name}:*")));
@@ -55,7 +45,7 @@ pub fn mcp_http(server: ToolServer, listens_on: IpAddr, hosts: &[String]) -> Mcp
         .with_json_response(true)
         .with_max_request_body_bytes(BODY_BYTES_MAX)
         .with_allowed_origins(origins)
-        .with_allowed_hosts(names);
+        .with_allowed_hosts(names.iter().map(str::to_owned));
     StreamableHttpService::new(move || Ok(server.clone()), Default::default(), config)
 }
 

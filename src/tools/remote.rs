@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Method, Response, redirect, retry};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
@@ -29,6 +29,9 @@ const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
 
 /// When it is worth calling a service again that is away, in seconds.
 const AWAY_SECONDS: i64 = 5;
+
+/// More than any answer of the service: a page of invoices with all their metadata.
+const ANSWER_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 /// Over HTTP.
 pub struct RemoteBackend {
@@ -54,8 +57,13 @@ struct RestCall {
 }
 
 impl RemoteBackend {
-    /// The service at `url` (scheme and host), called with `api_key` as a bearer token where there is one.
-    pub fn new(url: &str, api_key: Option<&SecretString>) -> Result<Self, HttpSetupError> {
+    /// The service at `url` (scheme and host), called with `api_key` as a bearer token where there is one, and with `session` as
+    /// the name of the caller's session, which the service keeps with each attempt.
+    pub fn new(
+        url: &str,
+        api_key: Option<&SecretString>,
+        session: Option<&str>,
+    ) -> Result<Self, HttpSetupError> {
         let base = checked_base_url(url)?;
         let client = Client::builder()
             .tls_backend_preconfigured(tls_for(base.as_str())?)
@@ -66,7 +74,7 @@ impl RemoteBackend {
             .connect_timeout(CONNECT_PATIENCE)
             .timeout(PATIENCE)
             .user_agent(concat!("chargeonce-mcp/", env!("CARGO_PKG_VERSION")))
-            .default_headers(headers(api_key)?)
+            .default_headers(headers(api_key, session)?)
             .build()
             .map_err(|error| HttpSetupError::Client(error.without_url().to_string()))?;
         Ok(Self {
@@ -75,7 +83,9 @@ impl RemoteBackend {
         })
     }
 
-    async fn send(&self, call: RestCall) -> Result<ToolReply, Away> {
+    async fn send(&self, call: ToolCall) -> Result<ToolReply, Away> {
+        let asked = call.clone();
+        let call = rest_call(call);
         let url = format!("{}{}", self.base_url, call.path);
         let mut request = self.client.request(call.method, url);
         if let Some(body) = call.body {
@@ -85,7 +95,7 @@ impl RemoteBackend {
                 .body(body.to_string());
         }
         match request.send().await {
-            Ok(response) => read(response).await,
+            Ok(response) => read(response, &asked).await,
             Err(error) => {
                 // There is no proxy, so an error of connecting is surely from before the request.
                 let away = if error.is_connect() {
@@ -103,7 +113,7 @@ impl RemoteBackend {
 #[async_trait]
 impl Backend for RemoteBackend {
     async fn answer(&self, call: ToolCall, _context: CallContext) -> ToolReply {
-        match self.send(rest_call(call)).await {
+        match self.send(call).await {
             Ok(reply) => reply,
             Err(away) => away.problem().into(),
         }
@@ -150,7 +160,7 @@ fn list_path(arguments: ListArguments) -> String {
     query.finish()
 }
 
-async fn read(response: Response) -> Result<ToolReply, Away> {
+async fn read(mut response: Response, asked: &ToolCall) -> Result<ToolReply, Away> {
     let status = response.status().as_u16();
     let header = |name: &str| {
         let value = response.headers().get(name)?;
@@ -158,12 +168,22 @@ async fn read(response: Response) -> Result<ToolReply, Away> {
     };
     let replayed = header(REPLAYED).as_deref() == Some("true");
     let retry_after_seconds = header("retry-after").and_then(|text| text.parse().ok());
-    let body = response.bytes().await.map_err(|error| {
-        tracing::warn!(error = %error.without_url(), "the service's answer was cut off");
-        Away::NoAnswer
-    })?;
+    let mut body = Vec::new();
+    loop {
+        match response.chunk().await {
+            Ok(Some(chunk)) if body.len() + chunk.len() <= ANSWER_BYTES_MAX => {
+                body.extend_from_slice(&chunk);
+            }
+            Ok(Some(_)) => return Err(Away::Stranger(status)),
+            Ok(None) => break,
+            Err(error) => {
+                tracing::warn!(error = %error.without_url(), "the service's answer was cut off");
+                return Err(Away::NoAnswer);
+            }
+        }
+    }
     match serde_json::from_slice::<Value>(&body) {
-        Ok(body) if is_ours(status, &body) => {
+        Ok(body) if is_ours(status, &body, asked) => {
             Ok(ToolReply::new(status, body).replayed(replayed, retry_after_seconds))
         }
         Ok(_) | Err(_) => {
@@ -173,10 +193,24 @@ async fn read(response: Response) -> Result<ToolReply, Away> {
     }
 }
 
-/// A success of ours is an object, a problem of ours has its code and the two answers.
-fn is_ours(status: u16, body: &Value) -> bool {
+/// A success of ours is about the invoice that was asked for and says what a success must; a problem of ours has its code and
+/// the two answers. A gateway's own `{"status":"ok"}` is nobody's charge.
+fn is_ours(status: u16, body: &Value, asked: &ToolCall) -> bool {
+    let says = |member: &str, value: &str| body[member] == value;
     match status {
-        200..300 => body.is_object(),
+        200..300 => match asked {
+            ToolCall::ChargeCustomer { invoice_id } => {
+                let charged = if status == 202 { "unknown" } else { "yes" };
+                says("invoiceId", invoice_id) && says("customerCharged", charged)
+            }
+            ToolCall::GetInvoice { invoice_id } => {
+                says("id", invoice_id) && body["status"].is_string()
+            }
+            ToolCall::GetChargeStatus { invoice_id } => {
+                says("invoiceId", invoice_id) && body["customerCharged"].is_string()
+            }
+            ToolCall::ListOpenInvoices(_) => body["data"].is_array(),
+        },
         400.. => ["code", "detail", "customerCharged", "retry"]
             .iter()
             .all(|member| body[member].is_string()),
@@ -206,8 +240,14 @@ impl Away {
     }
 }
 
-fn headers(api_key: Option<&SecretString>) -> Result<HeaderMap, HttpSetupError> {
+fn headers(
+    api_key: Option<&SecretString>,
+    session: Option<&str>,
+) -> Result<HeaderMap, HttpSetupError> {
     let mut headers = HeaderMap::new();
+    if let Some(session) = session.and_then(|session| HeaderValue::from_str(session).ok()) {
+        headers.insert(HeaderName::from_static("x-agent-session"), session);
+    }
     if let Some(key) = api_key {
         let mut value = HeaderValue::from_str(&format!("Bearer {}", key.expose_secret()))
             .map_err(|_| HttpSetupError::SecretKey)?;

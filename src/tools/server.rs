@@ -16,6 +16,8 @@ use super::backend::{Backend, CallContext, ToolReply};
 use super::catalogue::{ToolName, definition};
 use super::render::{mcp_tool, mcp_tools};
 use super::wording::sentence;
+use crate::charges::lifecycle::Outlook;
+use crate::charges::model::{CustomerCharged, Retry};
 
 /// Said once, at the start, to whoever connects.
 const INSTRUCTIONS: &str = "chargeonce charges an invoice exactly once, however often it is asked. \
@@ -42,7 +44,14 @@ impl ToolServer {
     ) -> ToolReply {
         match arguments::read(tool, request.arguments.unwrap_or_default()) {
             Ok(call) => self.backend.answer(call, context).await,
-            Err(problem) => problem.into(),
+            // No invoice was looked at: whether an earlier call has charged it, this one cannot tell.
+            Err(problem) => problem
+                .outlook(Outlook {
+                    customer_charged: CustomerCharged::Unknown,
+                    retry: Retry::AfterChange,
+                    retry_after_seconds: None,
+                })
+                .into(),
         }
     }
 }

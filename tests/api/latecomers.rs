@@ -39,6 +39,22 @@ on_both_stores! {
         assert_eq!(app.times_paid("inv_1"), 1);
     }
 
+    async fn a_payment_that_comes_two_attempts_later_is_not_made_twice(engine) {
+        let app = TestApp::start(engine).await;
+        given_up(&app).await;
+        app.patch("/v1/invoices/inv_1", &json!({"paymentMethodId": "pm_card_visa_chargeDeclinedInsufficientFunds"})).await;
+        app.charge("inv_1").await.assert(402, "charge_declined", "no", "later");
+        let ours = app.installation().await;
+        app.payment_from_nowhere("inv_1", &ours).await;
+        app.patch("/v1/invoices/inv_1", &json!({"paymentMethodId": "pm_card_visa"})).await;
+
+        let parked = app.charge("inv_1").await;
+
+        parked.assert(409, "charge_needs_review", "unknown", "later");
+        assert_eq!(app.attempts("inv_1").await, ["failed", "failed", "needs_review"]);
+        assert_eq!(app.times_paid("inv_1"), 1);
+    }
+
     async fn no_attempt_follows_one_that_was_given_up_before_the_provider_can_be_asked(engine) {
         let (mock, line) = (MockStripe::new(), Line::default());
         let app = TestApp::with(engine).mock(&mock).provider(line.provider(&mock)).start().await;
@@ -46,7 +62,7 @@ on_both_stores! {
         line.refuse_lists(true);
 
         let refused = app.charge("inv_1").await;
-        refused.assert(503, "provider_unavailable", "no", "later");
+        refused.assert(503, "provider_unavailable", "unknown", "later");
         assert_eq!(app.attempts("inv_1").await, ["failed"]);
         line.refuse_lists(false);
         let charged = app.charge("inv_1").await;

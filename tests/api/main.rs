@@ -15,6 +15,7 @@
 mod support;
 
 mod access;
+mod access_hosts;
 mod access_keys;
 mod access_limits;
 mod attempts;

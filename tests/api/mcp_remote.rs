@@ -16,7 +16,7 @@ use tokio::net::TcpListener;
 use crate::support::{TestApp, check_schema, service_away};
 
 async fn ask(url: &str, tool: &str, arguments: Value) -> ToolReply {
-    let backend = RemoteBackend::new(url, None).unwrap();
+    let backend = RemoteBackend::new(url, None, None).unwrap();
     let call = read(
         ToolName::parse(tool).unwrap(),
         arguments.as_object().unwrap().clone(),
@@ -103,13 +103,16 @@ async fn stranger(answer: &'static [u8]) -> (SocketAddr, tokio::task::JoinHandle
 
 #[tokio::test]
 async fn whatever_is_not_the_services_answer_leaves_the_outcome_unknown() {
-    let table: [(&str, &[u8]); 6] = [
+    let table: [(&str, &[u8]); 9] = [
         ("a hang-up", b""),
         ("half an answer", b"HTTP/1.1 201 Created\r\nContent-Length: 100\r\n\r\n{"),
         ("a proxy's page", b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 4\r\n\r\nOops"),
         ("somebody's JSON", b"HTTP/1.1 404 Not Found\r\nContent-Length: 13\r\n\r\n{\"error\":\"x\"}"),
         ("a redirect", b"HTTP/1.1 307 Temporary Redirect\r\nLocation: http://127.0.0.1:9/\r\nContent-Length: 2\r\n\r\n{}"),
         ("a list", b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]"),
+        ("a gateway's own word", b"HTTP/1.1 200 OK\r\nContent-Length: 15\r\n\r\n{\"status\":\"ok\"}"),
+        ("another invoice's charge", b"HTTP/1.1 201 Created\r\nContent-Length: 45\r\n\r\n{\"invoiceId\":\"inv_2\",\"customerCharged\":\"yes\"}"),
+        ("a success that charged nobody", b"HTTP/1.1 201 Created\r\nContent-Length: 44\r\n\r\n{\"invoiceId\":\"inv_1\",\"customerCharged\":\"no\"}"),
     ];
     for (what, answer) in table {
         let (address, _serving) = stranger(answer).await;
@@ -145,7 +148,8 @@ async fn a_service_that_is_not_there_has_surely_not_been_asked() {
 async fn the_key_goes_as_a_bearer_and_into_no_output() {
     let (address, serving) = stranger(b"").await;
     let key = SecretString::from("co_agent_secret_1");
-    let backend = RemoteBackend::new(&format!("http://{address}"), Some(&key)).unwrap();
+    let backend =
+        RemoteBackend::new(&format!("http://{address}"), Some(&key), Some("run-7")).unwrap();
     let call = read(ToolName::ListOpenInvoices, serde_json::Map::new()).unwrap();
 
     let reply = backend.answer(call, CallContext::default()).await;
@@ -159,6 +163,7 @@ async fn the_key_goes_as_a_bearer_and_into_no_output() {
         seen.contains("authorization: Bearer co_agent_secret_1"),
         "{seen}"
     );
+    assert!(seen.contains("x-agent-session: run-7"), "{seen}");
     assert!(!reply.body.to_string().contains("secret"));
     for url in [
         "",
@@ -166,7 +171,9 @@ async fn the_key_goes_as_a_bearer_and_into_no_output() {
         "ftp://127.0.0.1",
         "http://user:pw@127.0.0.1",
     ] {
-        assert!(RemoteBackend::new(url, None).is_err(), "{url}");
+        assert!(RemoteBackend::new(url, None, None).is_err(), "{url}");
     }
-    assert!(RemoteBackend::new("http://127.0.0.1", Some(&SecretString::from("a\nb"))).is_err());
+    assert!(
+        RemoteBackend::new("http://127.0.0.1", Some(&SecretString::from("a\nb")), None).is_err()
+    );
 }

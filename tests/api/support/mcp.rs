@@ -105,7 +105,7 @@ pub async fn service_away() -> Reply {
     let call = ToolCall::ChargeCustomer {
         invoice_id: "inv_1".into(),
     };
-    let away = RemoteBackend::new(&url, None).unwrap();
+    let away = RemoteBackend::new(&url, None, None).unwrap();
     let answer = away.answer(call, CallContext::default()).await;
     let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
     Reply {
