@@ -40,7 +40,7 @@ async fn a_strangers_page_moves_nothing() {
         ("a name that was made to resolve here", host(void(), "evil.example.com")),
         ("a script of another page", charge().header("Origin", "http://evil.example.com:3000")),
         ("a name that begins like ours", host(charge(), "localhost.evil.example.com")),
-        ("a path that is not there", host(RawRequest::new("GET", "/nothing"), "evil.example.com")),
+        ("a look at the invoices", host(RawRequest::new("GET", "/v1/invoices"), "evil.example.com")),
     ];
     for (what, request) in refused {
         let reply = app.raw(&request).await;
