@@ -3,22 +3,23 @@
 //! Everything here is a value or a pure function. Reading a provider's wire format is its adapter's work;
 //! what follows for the charge is decided in `charges::settlement`.
 
-/// What one call of the provider, its automatic retries included, has established about an attempt.
+/// What one call of the provider, its automatic retries included, has established about an attempt: to take money
+/// (`P` is [`ProviderPayment`]), or to give it back (`P` is a refund).
 ///
 /// Doubt is [`Outcome::Unknown`], never a failure: an attempt may only be called failed when it is certain
-/// that it took no money and never will.
+/// that it moved no money and never will.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
-    /// The provider says that the money was taken. Still to be verified against what was asked for.
-    Succeeded(ProviderPayment),
-    /// The provider has the payment and no verdict yet: an asynchronous method, or the customer must act.
-    Processing(ProviderPayment),
-    /// A definitive failure: this attempt took no money and its key will never take any.
+pub enum Outcome<P = ProviderPayment> {
+    /// The provider says that the money was moved. Still to be verified against what was asked for.
+    Succeeded(P),
+    /// The provider has the object and no verdict yet: an asynchronous method, or the customer must act.
+    Processing(P),
+    /// A definitive failure: this attempt moved no money and its key will never move any.
     Failed(Failure),
     /// Nothing was executed: the request never left, or was refused before execution and nothing was stored
     /// under its key. The attempt is not used up; the same key may be sent again.
     NotExecuted(NotExecuted),
-    /// Nobody can tell from here whether the money was taken.
+    /// Nobody can tell from here whether the money was moved.
     Unknown(Unknown),
 }
 
@@ -100,7 +101,7 @@ pub struct Failure {
     pub advice_code: Option<String>,
     /// One plain sentence, safe to show to the operator.
     pub message: Option<String>,
-    /// The payment object that the failed attempt left behind, when there is one.
+    /// The payment object that the failed attempt left behind, when there is one; for a refund, the refund.
     pub payment_id: Option<String>,
     /// True when another attempt can be made on that same object.
     pub payment_open: bool,
@@ -109,11 +110,12 @@ pub struct Failure {
 /// The kinds of definitive failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailureKind {
-    /// The customer's bank or the provider's risk rules refused the payment.
+    /// The customer's bank, the provider's risk rules or its books refused it while the request was executed (a payment
+    /// that was given back already, or is disputed). It is what the key itself answers, and will again.
     Declined,
     /// The provider refused the request itself (a parameter, an unknown customer).
     Refused,
-    /// The payment was closed before it took money.
+    /// The payment, or the refund, was closed before it moved money.
     Canceled,
     /// The provider was asked past the key's window and has no trace of the attempt.
     NeverExecuted,
@@ -146,7 +148,7 @@ pub enum NotExecutedReason {
 pub struct Unknown {
     /// A short text for the log and the evidence; no secrets, no bodies.
     pub reason: String,
-    /// The payment object, when the answer named one.
+    /// The payment object, when the answer named one; for a refund, the refund.
     pub payment_id: Option<String>,
     /// How the truth can be found.
     pub next: NextStep,
@@ -188,7 +190,7 @@ impl Unknown {
 /// An answer settles only the send that it answers. After an earlier send whose outcome is unknown, an answer that
 /// shows no more than "this send executed nothing" (401, 403, 429, a validation 400, a connect failure) says nothing
 /// about the earlier one. What the key itself answers (a success, a decline, a stored verdict) does settle it.
-pub fn after_unknown(earlier: &Unknown, latest: Outcome) -> Outcome {
+pub fn after_unknown<P>(earlier: &Unknown, latest: Outcome<P>) -> Outcome<P> {
     match latest {
         Outcome::Succeeded(_) | Outcome::Processing(_) => latest,
         // A 500 that was not stored after all: this answer is of a second execution, and the first may still charge.
@@ -345,7 +347,7 @@ mod tests {
             ] {
                 let joined = after_unknown(
                     &unknown(earlier, before),
-                    Outcome::Unknown(unknown(later, now)),
+                    Outcome::<ProviderPayment>::Unknown(unknown(later, now)),
                 );
                 assert_eq!(
                     joined,

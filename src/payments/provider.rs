@@ -8,6 +8,7 @@ use std::time::{Instant, SystemTime};
 use async_trait::async_trait;
 
 use super::outcome::{Outcome, ProviderPayment};
+use super::refund::RefundProvider;
 
 /// What an attempt asks the provider for. Everything in it comes from our own database.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -112,6 +113,9 @@ pub struct LookupError(pub String);
 pub trait PaymentProvider: Send + Sync {
     /// The name that is stored with each charge: `mock` or `stripe`.
     fn name(&self) -> &'static str;
+
+    /// The same provider, to give money back.
+    fn refunds(&self) -> &dyn RefundProvider;
 
     /// Builds the request of an attempt, looking up the customer's default payment method when the order names none.
     async fn prepare(&self, order: &PaymentOrder) -> Result<PreparedPayment, PrepareError>;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use chargeonce::error::Code;
-use chargeonce::payments::mock::{Fault, FaultRule};
+use chargeonce::payments::mock::{Fault, FaultRule, MockStripe};
 use chargeonce::payments::outcome::{
     Failure, FailureKind, NotExecuted, NotExecutedReason, Outcome, ProviderPayment,
 };
@@ -14,9 +14,10 @@ use chargeonce::payments::provider::{
     FrozenRequest, LookupError, PaymentOrder, PaymentPage, PaymentProvider, PaymentQuery,
     PrepareError, PreparedPayment, SendLimits,
 };
+use chargeonce::payments::refund::RefundProvider;
 use serde_json::json;
 
-use crate::support::{Engine, RawRequest, Reply, TestApp, parse, service_away};
+use crate::support::{Engine, Line, RawRequest, Reply, TestApp, parse, service_away};
 
 /// Programs branch on these words and statuses. A line may be added; a line that changes breaks callers.
 #[rustfmt::skip]
@@ -65,12 +66,19 @@ fn every_code_has_its_line_in_the_api_page_and_nothing_else_has() {
 }
 
 /// A provider that does what a test says, where the stand-in has no such case.
-struct Scripted(Mutex<VecDeque<Outcome>>);
+struct Scripted {
+    says: Mutex<VecDeque<Outcome>>,
+    stand_in: Arc<dyn PaymentProvider>,
+}
 
 #[async_trait]
 impl PaymentProvider for Scripted {
     fn name(&self) -> &'static str {
         "scripted"
+    }
+
+    fn refunds(&self) -> &dyn RefundProvider {
+        self.stand_in.refunds()
     }
 
     async fn prepare(&self, _order: &PaymentOrder) -> Result<PreparedPayment, PrepareError> {
@@ -85,7 +93,7 @@ impl PaymentProvider for Scripted {
     }
 
     async fn send(&self, _key: &str, _request: &FrozenRequest, _limits: SendLimits) -> Outcome {
-        self.0.lock().unwrap().pop_front().unwrap()
+        self.says.lock().unwrap().pop_front().unwrap()
     }
 
     async fn find(
@@ -273,7 +281,10 @@ async fn of_providers(engine: Engine) -> Vec<Reply> {
         failed(FailureKind::NeverExecuted),
         Outcome::NotExecuted(away),
     ];
-    let provider = Arc::new(Scripted(Mutex::new(outcomes.into())));
+    let provider = Arc::new(Scripted {
+        says: Mutex::new(outcomes.into()),
+        stand_in: Line::default().provider(&MockStripe::new()),
+    });
     let app = TestApp::with(engine).provider(provider).start().await;
     let mut replies = Vec::new();
     for id in ["inv_1", "inv_2", "inv_3"] {

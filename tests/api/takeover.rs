@@ -11,6 +11,7 @@ use chargeonce::payments::provider::{
     FrozenRequest, LookupError, PaymentOrder, PaymentPage, PaymentProvider, PaymentQuery,
     PrepareError, PreparedPayment, SendLimits,
 };
+use chargeonce::payments::refund::RefundProvider;
 use futures_util::future::join_all;
 use tokio::sync::Semaphore;
 
@@ -46,6 +47,10 @@ impl Late {
 impl PaymentProvider for Late {
     fn name(&self) -> &'static str {
         self.inner.name()
+    }
+
+    fn refunds(&self) -> &dyn RefundProvider {
+        self.inner.refunds()
     }
 
     async fn prepare(&self, order: &PaymentOrder) -> Result<PreparedPayment, PrepareError> {

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 use async_trait::async_trait;
 use tokio::time::{Instant as TokioInstant, sleep};
 
+use super::decision::Dialect;
 use super::limiter::{Limiter, LimiterSettings};
 use super::request::{self, Endpoint, RequestError};
 use super::retry::{self, Backoff};
@@ -22,6 +23,7 @@ use crate::payments::provider::{
     FrozenRequest, LookupError, PaymentOrder, PaymentPage, PaymentProvider, PaymentQuery,
     PrepareError, PreparedPayment, SendLimits,
 };
+use crate::payments::refund::RefundProvider;
 
 /// Stripe's limit on `Idempotency-Key` (Stripe docs, Idempotent requests).
 const MAX_KEY_CHARS: usize = 255;
@@ -53,11 +55,19 @@ impl StripeSettings {
     }
 }
 
-/// [`PaymentProvider`] in Stripe's dialect, over any [`Transport`].
+/// [`PaymentProvider`] and [`RefundProvider`] in Stripe's dialect, over any [`Transport`].
 pub struct StripeProvider<T> {
     settings: StripeSettings,
     transport: T,
     limiter: Limiter,
+}
+
+/// What became of a send with all its repeats.
+pub(super) struct Settled<P> {
+    /// What is known of the money.
+    pub outcome: Outcome<P>,
+    /// True when the last answer was a stored one: a snapshot of the first moment.
+    pub replayed: bool,
 }
 
 /// Transports know secrets.
@@ -84,7 +94,8 @@ impl<T: Transport> StripeProvider<T> {
         self.settings.api
     }
 
-    fn provider_key(&self, key: &str) -> Option<String> {
+    /// The key as the provider gets it; `None` when it cannot be one.
+    pub(super) fn provider_key(&self, key: &str) -> Option<String> {
         let key = format!("{}{key}", self.settings.key_prefix);
         let usable = !key.is_empty()
             && key.len() <= MAX_KEY_CHARS
@@ -186,12 +197,13 @@ impl<T: Transport> StripeProvider<T> {
         lookup::default_method(self.settings.api, &result)
     }
 
-    async fn send_until_settled(
+    /// Sends one frozen request as often as the rules allow, and says what is known afterwards.
+    pub(super) async fn send_until_settled<D: Dialect>(
         &self,
-        endpoint: Endpoint<'_>,
+        dialect: D,
         call: HttpCall<'_>,
         limits: SendLimits,
-    ) -> Outcome {
+    ) -> Settled<D::Object> {
         let deadline = TokioInstant::from_std(limits.deadline);
         let mut earlier = limits
             .sent_before
@@ -202,9 +214,12 @@ impl<T: Transport> StripeProvider<T> {
                 .once(call, repeats_done, deadline, Some(limits.wall_deadline))
                 .await
             {
-                Ok(result) => (decision::read(endpoint, &result), result),
+                Ok(result) => (decision::read(dialect, &result), result),
                 Err(not_executed) => {
-                    return join(earlier.as_ref(), Outcome::NotExecuted(not_executed));
+                    return Settled {
+                        outcome: join(earlier.as_ref(), Outcome::NotExecuted(not_executed)),
+                        replayed: false,
+                    };
                 }
             };
             // A repeat after a send that executed nothing is still the first.
@@ -215,7 +230,10 @@ impl<T: Transport> StripeProvider<T> {
             let repeat = retry::repeats_send(&said, &result, repeats_done);
             let outcome = join(earlier.as_ref(), said);
             if !repeat || !self.may_repeat(&result, repeats_done, deadline).await {
-                return outcome;
+                return Settled {
+                    outcome,
+                    replayed: result.headers().is_some_and(|headers| headers.replayed),
+                };
             }
             if let Outcome::Unknown(unknown) = outcome {
                 earlier = Some(unknown);
@@ -229,6 +247,10 @@ impl<T: Transport> StripeProvider<T> {
 impl<T: Transport> PaymentProvider for StripeProvider<T> {
     fn name(&self) -> &'static str {
         self.settings.name
+    }
+
+    fn refunds(&self) -> &dyn RefundProvider {
+        self
     }
 
     async fn prepare(&self, order: &PaymentOrder) -> Result<PreparedPayment, PrepareError> {
@@ -254,13 +276,12 @@ impl<T: Transport> PaymentProvider for StripeProvider<T> {
             ));
         };
         let Some(key) = self.provider_key(key) else {
-            let earlier = limits
-                .sent_before
-                .then(|| Unknown::look_up("an earlier send of this attempt may have happened"));
-            return join(earlier.as_ref(), Outcome::Failed(unusable_key()));
+            return unusable_key(limits);
         };
         let call = HttpCall::post(&request.path, &key, &request.body);
-        self.send_until_settled(endpoint, call, limits).await
+        self.send_until_settled(endpoint, call, limits)
+            .await
+            .outcome
     }
 
     async fn find(
@@ -304,15 +325,19 @@ impl<T: Transport> PaymentProvider for StripeProvider<T> {
 }
 
 /// The golden rule: an answer settles only the send that it answers.
-fn join(earlier: Option<&Unknown>, said: Outcome) -> Outcome {
+fn join<P>(earlier: Option<&Unknown>, said: Outcome<P>) -> Outcome<P> {
     match earlier {
         Some(earlier) => after_unknown(earlier, said),
         None => said,
     }
 }
 
-fn unusable_key() -> Failure {
-    Failure {
+/// Nothing can be sent under a key that is none.
+pub(super) fn unusable_key<P>(limits: SendLimits) -> Outcome<P> {
+    let earlier = limits
+        .sent_before
+        .then(|| Unknown::look_up("an earlier send of this attempt may have happened"));
+    let failure = Failure {
         kind: FailureKind::Refused,
         code: "idempotency_key_invalid".to_owned(),
         decline_code: None,
@@ -322,7 +347,8 @@ fn unusable_key() -> Failure {
         )),
         payment_id: None,
         payment_open: false,
-    }
+    };
+    join(earlier.as_ref(), Outcome::Failed(failure))
 }
 
 /// One line a request. No query, no body, no key.

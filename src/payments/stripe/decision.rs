@@ -16,8 +16,23 @@ use crate::payments::outcome::{
     ProviderPayment, Unknown,
 };
 
+/// One kind of request: what it makes, and what its own answers say. What all kinds share is in [`read`].
+pub trait Dialect: Copy {
+    /// What the request makes.
+    type Object;
+
+    /// A 2xx.
+    fn read_success(self, answer: &HttpAnswer) -> Outcome<Self::Object>;
+
+    /// A 400, 402 or 404 with an error object in it, about neither the key nor the rate of requests.
+    fn read_error(self, status: u16, error: &ApiError) -> Outcome<Self::Object>;
+
+    /// The object that an error names, of the kind that the request makes.
+    fn named_in(self, error: &ApiError) -> Option<String>;
+}
+
 /// Reads the result of one send.
-pub fn read(endpoint: Endpoint<'_>, result: &TransportResult) -> Outcome {
+pub fn read<D: Dialect>(dialect: D, result: &TransportResult) -> Outcome<D::Object> {
     match result {
         TransportResult::NotSent(reason) => {
             not_executed(NotExecutedReason::Unreachable, reason.clone())
@@ -26,13 +41,13 @@ pub fn read(endpoint: Endpoint<'_>, result: &TransportResult) -> Outcome {
             let status = lost.head.as_ref().map(|(status, _)| *status);
             read_cut(status, &result.summary())
         }
-        TransportResult::Answer(answer) => read_answer(endpoint, answer),
+        TransportResult::Answer(answer) => read_answer(dialect, answer),
     }
 }
 
 /// A failure that is repeated to what we take for the first send of all: the provider remembers a send that our books have
 /// forgotten (a restored backup), and more may have happened since. All payments of the invoice are looked up.
-pub fn first_send(said: Outcome, result: &TransportResult) -> Outcome {
+pub fn first_send<P>(said: Outcome<P>, result: &TransportResult) -> Outcome<P> {
     match said {
         Outcome::Failed(failure) if result.headers().is_some_and(|headers| headers.replayed) => {
             Outcome::Unknown(Unknown::look_up(format!(
@@ -49,7 +64,7 @@ pub fn first_send(said: Outcome, result: &TransportResult) -> Outcome {
 }
 
 /// Nothing came, or a head whose body was cut. Only heads that are sent before execution say something.
-fn read_cut(status: Option<u16>, summary: &str) -> Outcome {
+fn read_cut<P>(status: Option<u16>, summary: &str) -> Outcome<P> {
     match status {
         Some(401 | 403) => not_executed(NotExecutedReason::Credentials, summary),
         Some(429) => not_executed(NotExecutedReason::RateLimited, summary),
@@ -58,35 +73,71 @@ fn read_cut(status: Option<u16>, summary: &str) -> Outcome {
     }
 }
 
-fn read_answer(endpoint: Endpoint<'_>, answer: &HttpAnswer) -> Outcome {
+fn read_answer<D: Dialect>(dialect: D, answer: &HttpAnswer) -> Outcome<D::Object> {
     let status = answer.status;
+    let named = || {
+        error_of(answer)
+            .as_ref()
+            .and_then(|error| dialect.named_in(error))
+    };
     match status {
-        200..=299 => read_success(endpoint, answer),
+        200..=299 => dialect.read_success(answer),
         // In front of execution; says nothing about the payment (Stripe docs, Low-level error handling).
         401 => not_executed(NotExecutedReason::Credentials, "the key is not accepted"),
         403 => not_executed(NotExecutedReason::Credentials, "the key lacks a permission"),
         // The limiter, or a lock that was not free in time (Stripe docs, Rate limits).
         429 => not_executed(NotExecutedReason::RateLimited, "rate limited"),
         400 | 402 | 404 => match error_of(answer) {
-            Some(error) => read_error(endpoint, status, &error),
+            Some(error) => read_error(dialect, status, &error),
             // A proxy's page, not Stripe's word.
             None => Outcome::Unknown(Unknown::resend(format!("status {status}, unreadable"))),
         },
-        // The twin of this send may be charging at this moment.
+        // The twin of this send may be running at this moment.
         409 => Outcome::Unknown(Unknown {
-            payment_id: error_of(answer).as_ref().and_then(payment_id_in),
+            payment_id: named(),
             ..Unknown::resend("status 409: the key or the payment is in use")
         }),
         // Stored and replayed for ever; Stripe may still roll the payment forward or back.
         500 => Outcome::Unknown(Unknown {
-            payment_id: error_of(answer).as_ref().and_then(payment_id_in),
+            payment_id: named(),
             ..Unknown::look_up("status 500: indeterminate")
         }),
         _ => Outcome::Unknown(Unknown::resend(format!("status {status}"))),
     }
 }
 
-fn read_success(endpoint: Endpoint<'_>, answer: &HttpAnswer) -> Outcome {
+/// A 400, 402 or 404 with an error object in it.
+fn read_error<D: Dialect>(dialect: D, status: u16, error: &ApiError) -> Outcome<D::Object> {
+    if error.kind.as_deref() == Some("idempotency_error") {
+        // The key is known there with other parameters: that first request may have moved money.
+        return Outcome::Unknown(Unknown {
+            next: NextStep::LookUpElseReview,
+            ..Unknown::look_up("the key was used for another request")
+        });
+    }
+    if status == 400 && error.code.as_deref() == Some("rate_limit") {
+        return not_executed(NotExecutedReason::RateLimited, "rate limited");
+    }
+    dialect.read_error(status, error)
+}
+
+impl Dialect for Endpoint<'_> {
+    type Object = ProviderPayment;
+
+    fn read_success(self, answer: &HttpAnswer) -> Outcome {
+        read_payment(self, answer)
+    }
+
+    fn read_error(self, status: u16, error: &ApiError) -> Outcome {
+        read_payment_error(self, status, error)
+    }
+
+    fn named_in(self, error: &ApiError) -> Option<String> {
+        payment_id_in(error)
+    }
+}
+
+fn read_payment(endpoint: Endpoint<'_>, answer: &HttpAnswer) -> Outcome {
     let payment = match endpoint {
         Endpoint::CreateIntent | Endpoint::ConfirmIntent(_) => {
             parse::<PaymentIntent>(answer).and_then(|intent| payment_of_intent(&intent))
@@ -96,10 +147,7 @@ fn read_success(endpoint: Endpoint<'_>, answer: &HttpAnswer) -> Outcome {
         }
     };
     let Some(payment) = payment else {
-        return Outcome::Unknown(Unknown::resend(format!(
-            "status {}, unreadable",
-            answer.status
-        )));
+        return unreadable(answer);
     };
     match endpoint {
         Endpoint::ConfirmIntent(id) if id != payment.id => Outcome::Unknown(Unknown::look_up(
@@ -147,17 +195,9 @@ fn left_open(payment: ProviderPayment) -> Failure {
     })
 }
 
-/// A 400, 402 or 404 with an error object in it.
-fn read_error(endpoint: Endpoint<'_>, status: u16, error: &ApiError) -> Outcome {
+fn read_payment_error(endpoint: Endpoint<'_>, status: u16, error: &ApiError) -> Outcome {
     let kind = error.kind.as_deref();
     let code = error.code.as_deref();
-    if kind == Some("idempotency_error") {
-        // The key is known there with other parameters: that first request may have charged.
-        return Outcome::Unknown(Unknown {
-            next: NextStep::LookUpElseReview,
-            ..Unknown::look_up("the key was used for another request")
-        });
-    }
     if status == 402 && error_kind(error) == FailureKind::Declined {
         return sibling_first(of_embedded(endpoint, status, error, FailureKind::Declined));
     }
@@ -165,9 +205,6 @@ fn read_error(endpoint: Endpoint<'_>, status: u16, error: &ApiError) -> Outcome 
         return unexpected_state(error);
     }
     match (status, kind) {
-        (400, _) if code == Some("rate_limit") => {
-            not_executed(NotExecutedReason::RateLimited, "rate limited")
-        }
         // A confirm of a payment that has already succeeded answers this way at some stand-ins.
         (400, _) if code.is_none() && matches!(endpoint, Endpoint::ConfirmIntent(_)) => {
             Outcome::Unknown(Unknown {
@@ -178,11 +215,24 @@ fn read_error(endpoint: Endpoint<'_>, status: u16, error: &ApiError) -> Outcome 
         (_, Some("invalid_request_error")) => {
             of_embedded(endpoint, status, error, FailureKind::Refused)
         }
-        (_, _) => Outcome::Unknown(Unknown {
-            payment_id: payment_id_in(error),
-            ..Unknown::resend(format!("status {status} with an error of unknown type"))
-        }),
+        (_, _) => of_unknown_type(status, payment_id_in(error)),
     }
+}
+
+/// An error of a type that did not exist when this was written.
+pub(super) fn of_unknown_type<P>(status: u16, payment_id: Option<String>) -> Outcome<P> {
+    Outcome::Unknown(Unknown {
+        payment_id,
+        ..Unknown::resend(format!("status {status} with an error of unknown type"))
+    })
+}
+
+/// A 2xx whose body is not what it should be: the same key says it again.
+pub(super) fn unreadable<P>(answer: &HttpAnswer) -> Outcome<P> {
+    Outcome::Unknown(Unknown::resend(format!(
+        "status {}, unreadable",
+        answer.status
+    )))
 }
 
 /// A failure, provided that the PaymentIntent inside the error, when there is one, agrees that no money was taken.
@@ -289,7 +339,7 @@ fn look_up(status: &PaymentStatus, payment_id: Option<String>) -> Outcome {
     })
 }
 
-fn not_executed(reason: NotExecutedReason, detail: impl Into<String>) -> Outcome {
+fn not_executed<P>(reason: NotExecutedReason, detail: impl Into<String>) -> Outcome<P> {
     Outcome::NotExecuted(NotExecuted {
         reason,
         detail: detail.into(),
@@ -303,7 +353,7 @@ fn canceled(payment_id: Option<String>) -> Failure {
     }
 }
 
-fn bare(kind: FailureKind, code: &str) -> Failure {
+pub(super) fn bare(kind: FailureKind, code: &str) -> Failure {
     Failure {
         kind,
         code: code.to_owned(),

@@ -18,7 +18,7 @@ use crate::payments::outcome::{PaymentStatus, ProviderPayment};
 use crate::payments::provider::{LookupError, PaymentPage, PaymentQuery, PrepareError};
 
 /// At 100 payments a page: 10,000 payments of one customer within the look-up's span.
-const MAX_PAGES: usize = 100;
+pub(super) const MAX_PAGES: usize = 100;
 
 /// The default payment method that an answer about a customer names.
 ///
@@ -120,7 +120,8 @@ pub(super) async fn page<T: Transport>(
     }
 }
 
-async fn one_page<T: Transport, L: Listed>(
+/// One page of a list.
+pub(super) async fn one_page<T: Transport, L: Paged>(
     provider: &StripeProvider<T>,
     path: &str,
     deadline: Instant,
@@ -130,11 +131,11 @@ async fn one_page<T: Transport, L: Listed>(
 }
 
 /// Where the page after this one begins; `None` on the last one.
-fn next_page<L: Listed>(page: &Page<L>) -> Result<Option<String>, LookupError> {
+pub(super) fn next_page<L: Paged>(page: &Page<L>) -> Result<Option<String>, LookupError> {
     if !page.has_more {
         return Ok(None);
     }
-    let last = page.data.last().and_then(Listed::id);
+    let last = page.data.last().and_then(Paged::id);
     last.map(|id| Some(id.to_owned())).ok_or_else(unreadable)
 }
 
@@ -195,17 +196,31 @@ fn state_after_cancel(result: &TransportResult, payment_id: &str) -> Option<Prov
 }
 
 /// What a list is made of.
-trait Listed: DeserializeOwned {
+pub(super) trait Paged: DeserializeOwned {
+    /// Its id: where the page after it begins.
     fn id(&self) -> Option<&str>;
+}
+
+/// What a list of payments is made of.
+trait Listed: Paged {
     fn created(&self) -> i64;
     fn mark(&self, name: &str) -> Option<&str>;
     fn payment(&self) -> Option<ProviderPayment>;
 }
 
-impl Listed for PaymentIntent {
+impl Paged for PaymentIntent {
     fn id(&self) -> Option<&str> {
         self.id.as_deref()
     }
+}
+
+impl Paged for Charge {
+    fn id(&self) -> Option<&str> {
+        self.id.as_deref()
+    }
+}
+
+impl Listed for PaymentIntent {
     fn created(&self) -> i64 {
         self.created.unwrap_or(0)
     }
@@ -218,9 +233,6 @@ impl Listed for PaymentIntent {
 }
 
 impl Listed for Charge {
-    fn id(&self) -> Option<&str> {
-        self.id.as_deref()
-    }
     fn created(&self) -> i64 {
         self.created.unwrap_or(0)
     }
@@ -268,7 +280,7 @@ fn is_ours(entry: &impl Listed, query: &PaymentQuery) -> bool {
 }
 
 /// A complete 200; anything else is no answer to the question.
-fn success(result: &TransportResult) -> Result<&HttpAnswer, LookupError> {
+pub(super) fn success(result: &TransportResult) -> Result<&HttpAnswer, LookupError> {
     match result {
         TransportResult::Answer(answer) if answer.status == 200 => Ok(answer),
         TransportResult::Answer(_) | TransportResult::NotSent(_) | TransportResult::Lost(_) => {
@@ -297,10 +309,10 @@ fn same_id(payment: ProviderPayment, asked_for: &str) -> Result<ProviderPayment,
     }
 }
 
-fn odd_id() -> LookupError {
-    LookupError("the payment's id cannot be one".to_owned())
+pub(super) fn odd_id() -> LookupError {
+    LookupError("the id cannot be one".to_owned())
 }
 
-fn unreadable() -> LookupError {
+pub(super) fn unreadable() -> LookupError {
     LookupError("the answer is unreadable".to_owned())
 }

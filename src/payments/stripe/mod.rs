@@ -5,6 +5,7 @@
 //! - [`decision`]: what an answer means for the money (pure); the table to read first.
 //! - [`retry`]: whether a send is repeated, and after what wait (pure).
 //! - [`objects`], [`wire`]: Stripe's objects in our words, and its JSON as it comes.
+//! - [`refunds`]: all of that for money given back.
 //! - `lookup`: finding and cancelling payments, reading a customer.
 //! - [`limiter`]: our own limit on requests, below Stripe's.
 //! - [`transport`]: the way there; over HTTP by [`http`], to the stand-in in this process by [`in_process`].
@@ -18,6 +19,7 @@ pub mod in_process;
 pub mod limiter;
 mod lookup;
 pub mod objects;
+pub mod refunds;
 pub mod request;
 pub mod retry;
 pub mod transport;

@@ -11,7 +11,7 @@ use crate::payments::outcome::{Failure, FailureKind, PaymentStatus, ProviderPaym
 /// The longest message that is passed on, in characters.
 pub const MAX_MESSAGE_CHARS: usize = 300;
 /// The longest code that is passed on, in characters.
-const MAX_CODE_CHARS: usize = 100;
+pub(super) const MAX_CODE_CHARS: usize = 100;
 /// What is said instead of a reason that the customer must not learn.
 const GENERIC_DECLINE: &str = "The payment was declined.";
 
@@ -194,12 +194,12 @@ pub fn payment_id_in(error: &ApiError) -> Option<String> {
     })
 }
 
-fn mark(metadata: &Option<HashMap<String, String>>, name: &str) -> Option<String> {
+pub(super) fn mark(metadata: &Option<HashMap<String, String>>, name: &str) -> Option<String> {
     metadata.as_ref()?.get(name).cloned()
 }
 
 /// Text from outside, bounded and without control characters: it goes into rows, answers and logs.
-fn clean(text: &str, max_chars: usize) -> String {
+pub(super) fn clean(text: &str, max_chars: usize) -> String {
     text.chars()
         .filter(|c| !c.is_control())
         .take(max_chars)

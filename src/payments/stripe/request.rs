@@ -10,7 +10,7 @@ use crate::payments::provider::{FrozenRequest, PaymentOrder};
 const INTENTS: &str = "/v1/payment_intents";
 const CHARGES: &str = "/v1/charges";
 /// The largest page that Stripe gives.
-const PAGE_SIZE: &str = "100";
+pub(super) const PAGE_SIZE: &str = "100";
 /// Taken off the start of a look-up: our clock and Stripe's are not the same.
 const LOOKUP_MARGIN_SECONDS: i64 = 24 * 60 * 60;
 
@@ -160,12 +160,11 @@ pub fn list_path(
     since_ms: i64,
     after: Option<&str>,
 ) -> String {
-    let since = since_ms.div_euclid(1_000) - LOOKUP_MARGIN_SECONDS;
     let mut form = Serializer::new(String::new());
     if let Some(customer_id) = customer_id {
         form.append_pair("customer", customer_id);
     }
-    form.append_pair("created[gte]", &since.max(0).to_string())
+    form.append_pair("created[gte]", &since_seconds(since_ms).to_string())
         .append_pair("limit", PAGE_SIZE);
     match api {
         StripeApi::PaymentIntents => {
@@ -195,8 +194,13 @@ pub fn is_plain_id(id: &str) -> bool {
             .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'))
 }
 
+/// The start of a look-up in Unix seconds, with its margin taken off.
+pub(super) fn since_seconds(since_ms: i64) -> i64 {
+    (since_ms.div_euclid(1_000) - LOOKUP_MARGIN_SECONDS).max(0)
+}
+
 /// Percent-encodes all but unreserved characters (RFC 3986, 2.3). A form encoder would turn a space into `+`.
-fn encode_segment(segment: &str) -> String {
+pub(super) fn encode_segment(segment: &str) -> String {
     let mut encoded = String::with_capacity(segment.len());
     for byte in segment.bytes() {
         if byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b'~') {

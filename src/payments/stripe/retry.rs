@@ -64,7 +64,7 @@ pub fn repeats_call(result: &TransportResult) -> bool {
 ///
 /// `outcome` is what this very result says, not yet joined with earlier sends; `repeats_done` counts the repeats that
 /// were already made. The limit on repeats is the caller's.
-pub fn repeats_send(outcome: &Outcome, result: &TransportResult, repeats_done: u32) -> bool {
+pub fn repeats_send<P>(outcome: &Outcome<P>, result: &TransportResult, repeats_done: u32) -> bool {
     let headers = result.headers();
     let told = headers.and_then(|headers| headers.should_retry);
     let replayed = headers.is_some_and(|headers| headers.replayed);

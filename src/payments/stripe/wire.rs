@@ -27,6 +27,8 @@ pub struct ApiError {
     pub advice_code: Option<String>,
     /// What went wrong, for people.
     pub message: Option<String>,
+    /// The parameter that is at fault.
+    pub param: Option<String>,
     /// The failed charge.
     pub charge: Option<Reference<Charge>>,
     /// The PaymentIntent that the request made or touched.
@@ -93,6 +95,27 @@ pub struct Charge {
     pub failure_message: Option<String>,
     /// The network's verdict.
     pub outcome: Option<ChargeOutcome>,
+}
+
+/// A Refund.
+#[derive(Debug, Clone, Default, Deserialize)]
+pub struct Refund {
+    /// `re_…`
+    pub id: Option<String>,
+    /// `succeeded`, `pending`, `requires_action`, `failed`, `canceled`; null on some old ones.
+    pub status: Option<String>,
+    /// Minor units.
+    pub amount: Option<i64>,
+    /// Lower case.
+    pub currency: Option<String>,
+    /// The Charge whose money it gives back.
+    pub charge: Option<Reference<Identified>>,
+    /// That Charge's PaymentIntent, when it has one.
+    pub payment_intent: Option<Reference<Identified>>,
+    /// Our own marks.
+    pub metadata: Option<HashMap<String, String>>,
+    /// Why it failed, for programs.
+    pub failure_reason: Option<String>,
 }
 
 /// `charge.outcome`.

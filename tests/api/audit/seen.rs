@@ -12,6 +12,7 @@ use chargeonce::payments::provider::{
     FrozenRequest, LookupError, PaymentOrder, PaymentPage, PaymentProvider, PaymentQuery,
     PrepareError, PreparedPayment, SendLimits,
 };
+use chargeonce::payments::refund::RefundProvider;
 use serde_json::json;
 
 use crate::support::Line;
@@ -59,6 +60,10 @@ impl Seen {
 impl PaymentProvider for Seen {
     fn name(&self) -> &'static str {
         self.name
+    }
+
+    fn refunds(&self) -> &dyn RefundProvider {
+        self.inner.refunds()
     }
 
     async fn prepare(&self, order: &PaymentOrder) -> Result<PreparedPayment, PrepareError> {
