@@ -18,6 +18,7 @@ use crate::idempotency::service::IdempotencyService;
 use crate::invoices::service::InvoicesService;
 use crate::metrics::Metrics;
 use crate::metrics::controller::Scrape;
+use crate::payments::measured::Measured;
 use crate::payments::mock::MockStripe;
 use crate::payments::provider::PaymentProvider;
 use crate::payments::stripe::http::CONNECT_TIMEOUT;
@@ -85,6 +86,8 @@ impl App {
         settings: &Settings,
         provider: Arc<dyn PaymentProvider>,
     ) -> Result<Self, BuildError> {
+        let metrics = Metrics::new();
+        let provider: Arc<dyn PaymentProvider> = Arc::new(Measured::new(provider, metrics.clone()));
         let store = storage::connect(&settings.store).await?;
         let installation_id = store.installation_id().await?;
         let tasks = Tasks::new();
@@ -104,6 +107,7 @@ impl App {
             response_wait: settings.response_wait,
             installation_id,
             limits: settings.access.limits.clone(),
+            metrics: metrics.clone(),
         };
         let charges = ChargesService::new(
             store.clone(),
@@ -112,7 +116,6 @@ impl App {
             tasks.clone(),
             config,
         );
-        let metrics = Metrics::new();
         let webhooks = WebhooksService::new(
             store.clone(),
             charges.clone(),
@@ -164,6 +167,7 @@ impl App {
         let scrape = Scrape {
             metrics: self.metrics.clone(),
             store: self.store.clone(),
+            charges: self.charges.clone(),
             tasks: self.tasks.clone(),
         };
         routes

@@ -128,6 +128,8 @@ codes! {
     ServiceUnreachable = "service_unreachable", 503, "The service cannot be reached";
     /// The store cannot be reached.
     StorageUnavailable = "storage_unavailable", 503, "The service's database is not available";
+    /// The service cannot work with its store as it is.
+    NotReady = "not_ready", 503, "The service is not ready";
     /// A defect.
     InternalError = "internal_error", 500, "Something is wrong in this service";
 }

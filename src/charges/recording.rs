@@ -18,6 +18,18 @@ use crate::storage::StorageError;
 const RECORD_RETRY_FIRST: Duration = Duration::from_millis(100);
 const RECORD_RETRY_LONGEST: Duration = Duration::from_secs(2);
 
+/// A verdict as a label.
+fn label(verdict: &Verdict) -> &'static str {
+    match verdict {
+        Verdict::Succeeded(_) => "succeeded",
+        Verdict::Failed(_) => "failed",
+        Verdict::Processing(_) => "processing",
+        Verdict::NeedsReview { .. } => "needs_review",
+        Verdict::Unknown(_) => "unknown",
+        Verdict::Released(_) => "released",
+    }
+}
+
 impl Worker {
     pub(super) async fn record(
         &self,
@@ -62,6 +74,7 @@ impl Worker {
             return Ok(Ended::LeaseLost);
         }
         crash::point(Step::AfterRecord);
+        self.metrics.verdict(label(&verdict));
         log_verdict(&charge, &verdict);
         Ok(match (record, verdict) {
             (

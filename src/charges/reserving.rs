@@ -173,6 +173,7 @@ impl ChargesService {
             invoice.id = %charge.invoice_id, charge.key = %charge.idempotency_key, attempt.number = charge.attempt,
             takeovers = reading.value.takeovers, ?recovery, "taken over"
         );
+        self.parts.config.metrics.taken_over();
         crash::point(Step::AfterTakeOver);
         Ok(Some(self.held(
             charge,

@@ -40,6 +40,11 @@ impl Running {
         self.lock().get(invoice_id).cloned().map(Waiting)
     }
 
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.lock().len()
+    }
+
     /// The map stays sound whatever a panicking thread did: every change is one call.
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Slot>> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)

@@ -20,6 +20,7 @@ use crate::access::limits::SpendingLimits;
 use crate::error::Problem;
 use crate::idempotency::repository::{IdempotencyRepository, Reading};
 use crate::idempotency::reservation::{Claim, StoredResponse, millis};
+use crate::metrics::Metrics;
 use crate::payments::outcome::NotExecutedReason;
 use crate::payments::provider::PaymentProvider;
 use crate::tasks::Tasks;
@@ -63,6 +64,22 @@ pub enum ChargeAnswer {
     },
 }
 
+/// An answer as a label: of a fixed set of words.
+fn in_a_word(result: &ChargeResult) -> &'static str {
+    match result {
+        Ok(ChargeAnswer::Stored {
+            response, replayed, ..
+        }) => match (response.status < 300, replayed) {
+            (true, false) => "succeeded",
+            (true, true) => "replayed",
+            (false, false) => "failed",
+            (false, true) => "replayed_failure",
+        },
+        Ok(ChargeAnswer::Undecided { .. }) => "undecided",
+        Err(problem) => problem.code().as_str(),
+    }
+}
+
 /// What the service is built from.
 pub struct ChargesConfig {
     /// Rules after a failure, and the key's window.
@@ -75,6 +92,8 @@ pub struct ChargesConfig {
     pub installation_id: String,
     /// What agents may spend.
     pub limits: SpendingLimits,
+    /// Where calls and verdicts are counted.
+    pub metrics: Metrics,
 }
 
 /// Charges invoices. Cheap to clone.
@@ -124,6 +143,7 @@ impl ChargesService {
             policy: config.policy,
             installation_id: config.installation_id.clone(),
             lease_ms: millis(config.reservation_ttl),
+            metrics: config.metrics.clone(),
         };
         let parts = Parts {
             charges,
@@ -157,8 +177,14 @@ impl ChargesService {
     ) -> ChargeResult {
         crash::point(Step::Arrival);
         let result = self.charge_or_wait(invoice_id, wait, caller).await;
+        self.parts.config.metrics.charge_call(in_a_word(&result));
         crash::point(Step::BeforeAnswer);
         result
+    }
+
+    /// How many attempts this process works on now.
+    pub fn in_flight(&self) -> usize {
+        self.parts.running.count()
     }
 
     async fn charge_or_wait(

@@ -18,6 +18,7 @@ use super::settlement::{
 use super::takeover::{FirstMove, earlier_send, first_move, settles_before_sending};
 use crate::idempotency::decision::is_older_than;
 use crate::idempotency::reservation::{HeldLease, Recovery, Reservation, StoredResponse};
+use crate::metrics::Metrics;
 use crate::payments::outcome::{
     NextStep, NotExecuted, NotExecutedReason, Outcome, ProviderPayment, Unknown,
 };
@@ -73,6 +74,8 @@ pub struct Worker {
     pub installation_id: String,
     /// How long a lease runs, in milliseconds.
     pub lease_ms: i64,
+    /// Where verdicts are counted.
+    pub metrics: Metrics,
 }
 
 impl Worker {

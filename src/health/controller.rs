@@ -5,16 +5,22 @@ use std::sync::Arc;
 use actix_web::HttpResponse;
 use actix_web::http::StatusCode;
 use actix_web::web::Data;
+use chrono::Utc;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::error::Problem;
+use super::what_is_wrong;
+use crate::charges::model::CustomerCharged;
+use crate::error::{Code, Problem};
 use crate::http::respond;
 use crate::openapi::examples;
 use crate::openapi::problems::{STORE, refusals};
 use crate::router::{Routes, resource};
 use crate::storage::StoreInfo;
 use crate::tasks::Tasks;
+
+/// How long whoever routes requests waits before it asks again, in seconds.
+const NOT_READY_WAIT_SECONDS: i64 = 10;
 
 /// What readiness asks.
 pub struct Health {
@@ -39,8 +45,8 @@ pub(crate) struct HealthBody {
 }
 
 refusals! {
-    /// The store does not answer.
-    ReadyRefusals = [STORE], [];
+    /// The store does not answer, or it cannot be worked with.
+    ReadyRefusals = [STORE], [NotReady];
 }
 
 #[utoipa::path(
@@ -59,17 +65,22 @@ pub(crate) async fn live() -> Result<HttpResponse, Problem> {
     get, path = "/health/ready", operation_id = "isReady", tag = "service",
     summary = "Can it work?",
     responses(
-        (status = 200, description = "The database answers.", body = HealthBody, example = examples::ready),
+        (status = 200, description = "The database answers, its schema is current, and its clock is this machine's.", body = HealthBody, example = examples::ready),
         ReadyRefusals,
     )
 )]
-/// The store answers, too. Its schema was brought up to date before the port was opened.
+/// The store answers, has the schema that this program needs, and agrees about the time.
 pub(crate) async fn ready(health: Data<Health>) -> Result<HttpResponse, Problem> {
     let store = Arc::clone(&health.store);
-    health
+    let condition = health
         .tasks
-        .run(async move { store.ping().await })
+        .run(async move { store.condition().await })
         .await
         .map_err(|_| Problem::internal())??;
+    if let Some(wrong) = what_is_wrong(&condition, Utc::now().timestamp_millis()) {
+        tracing::error!(wrong, "not ready");
+        return Err(Problem::new(Code::NotReady, wrong)
+            .later(CustomerCharged::Unknown, NOT_READY_WAIT_SECONDS));
+    }
     respond::json(StatusCode::OK, &HealthBody { status: "ready" })
 }

@@ -4,24 +4,25 @@ use std::sync::Arc;
 
 use actix_web::HttpResponse;
 use actix_web::web::Data;
+use prometheus_client::encoding::prometheus_text::CONTENT_TYPE;
 
 use super::Metrics;
+use crate::charges::service::ChargesService;
 use crate::error::Problem;
 use crate::openapi::examples;
 use crate::openapi::problems::refusals;
-use crate::reconciler::repository::RecoveryRepository;
 use crate::router::{Routes, resource};
+use crate::storage::SharedStore;
 use crate::tasks::Tasks;
-
-/// The media type of the text form (OpenMetrics 1.0.0).
-const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// What a scrape needs.
 pub struct Scrape {
     /// The metrics.
     pub metrics: Metrics,
     /// Where the backlog is read.
-    pub store: Arc<dyn RecoveryRepository>,
+    pub store: SharedStore,
+    /// Where charges run.
+    pub charges: ChargesService,
     /// Where storage calls run.
     pub tasks: Tasks,
 }
@@ -40,11 +41,11 @@ refusals! {
     get, path = "/metrics", operation_id = "getMetrics", tag = "service",
     summary = "Metrics for Prometheus",
     responses(
-        (status = 200, description = "OpenMetrics text.", body = String, content_type = "application/openmetrics-text", example = examples::metrics),
+        (status = 200, description = "Prometheus's text format.", body = String, content_type = "text/plain", example = examples::metrics),
         ScrapeRefusals,
     )
 )]
-/// The backlog is read afresh. While the store is away its last state stands, so that the other metrics can still be seen.
+/// The backlog, the pool and the running attempts are read afresh. While the store is away its last state stands, so that the other metrics can still be seen.
 pub(crate) async fn show(scrape: Data<Scrape>) -> Result<HttpResponse, Problem> {
     let store = Arc::clone(&scrape.store);
     let backlog = scrape.tasks.run(async move { store.backlog().await }).await;
@@ -52,6 +53,8 @@ pub(crate) async fn show(scrape: Data<Scrape>) -> Result<HttpResponse, Problem> 
         Ok(reading) => scrape.metrics.backlog(&reading.value, reading.now_ms),
         Err(error) => tracing::warn!(%error, "the backlog cannot be read"),
     }
+    scrape.metrics.pool(scrape.store.pool());
+    scrape.metrics.in_flight(scrape.charges.in_flight());
     let text = scrape.metrics.text().map_err(|_| Problem::internal())?;
-    Ok(HttpResponse::Ok().content_type(OPENMETRICS).body(text))
+    Ok(HttpResponse::Ok().content_type(CONTENT_TYPE).body(text))
 }

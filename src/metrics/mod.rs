@@ -4,21 +4,36 @@ pub mod controller;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::prometheus_text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use crate::reconciler::repository::Backlog;
+use crate::storage::PoolState;
 
 type Seconds = Gauge<f64, AtomicU64>;
 
+type Latency = Family<ProviderCall, Histogram, fn() -> Histogram>;
+
+/// Upper bounds of the provider's latency in seconds: from a stand-in in this process to a whole call with its repeats.
+const LATENCY_BOUNDS: [f64; 14] = [
+    0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 80.0, 300.0,
+];
+
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Outcome {
+    outcome: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ProviderCall {
+    operation: &'static str,
     outcome: &'static str,
 }
 
@@ -36,6 +51,15 @@ pub struct Metrics {
     last_sweep: Seconds,
     recovered: Family<Outcome, Counter>,
     webhooks: Family<Outcome, Counter>,
+    charge_calls: Family<Outcome, Counter>,
+    verdicts: Family<Outcome, Counter>,
+    takeovers: Counter,
+    in_flight: Gauge,
+    provider: Latency,
+    connections: Gauge,
+    connections_max: Gauge,
+    connections_in_use: Gauge,
+    connections_awaited: Gauge,
 }
 
 impl Metrics {
@@ -54,7 +78,17 @@ impl Metrics {
             last_sweep: Seconds::default(),
             recovered: Family::default(),
             webhooks: Family::default(),
+            charge_calls: Family::default(),
+            verdicts: Family::default(),
+            takeovers: Counter::default(),
+            in_flight: Gauge::default(),
+            provider: Latency::new_with_constructor(|| Histogram::new(LATENCY_BOUNDS)),
+            connections: Gauge::default(),
+            connections_max: Gauge::default(),
+            connections_in_use: Gauge::default(),
+            connections_awaited: Gauge::default(),
         };
+        metrics.register_work(&mut registry);
         registry.register(
             "unsettled_charges",
             "Charges without a verdict (pending or processing), in the whole installation",
@@ -111,6 +145,91 @@ impl Metrics {
         }
     }
 
+    /// What this process does for its callers, and what it needs for that.
+    fn register_work(&self, registry: &mut Registry) {
+        registry.register(
+            "charge_calls",
+            "Calls that charge an invoice at this process, by their answer: succeeded, failed, replayed, replayed_failure, undecided, or a problem's code",
+            self.charge_calls.clone(),
+        );
+        registry.register(
+            "verdicts",
+            "What this process recorded about attempts",
+            self.verdicts.clone(),
+        );
+        registry.register(
+            "takeovers",
+            "Attempts that this process took over after their lease",
+            self.takeovers.clone(),
+        );
+        registry.register(
+            "charges_in_flight",
+            "Attempts that this process works on now",
+            self.in_flight.clone(),
+        );
+        registry.register(
+            "provider_call_duration_seconds",
+            "How long calls of the payment provider took, their repeats included",
+            self.provider.clone(),
+        );
+        registry.register(
+            "database_connections",
+            "Connections to the database that this process has open",
+            self.connections.clone(),
+        );
+        registry.register(
+            "database_connections_max",
+            "Connections to the database that this process may have",
+            self.connections_max.clone(),
+        );
+        registry.register(
+            "database_connections_in_use",
+            "Connections to the database that are at work",
+            self.connections_in_use.clone(),
+        );
+        registry.register(
+            "database_connections_awaited",
+            "Units of work that wait for a connection",
+            self.connections_awaited.clone(),
+        );
+    }
+
+    /// One call that charges an invoice, by its answer.
+    pub fn charge_call(&self, outcome: &'static str) {
+        self.charge_calls.get_or_create(&Outcome { outcome }).inc();
+    }
+
+    /// One record about an attempt.
+    pub fn verdict(&self, outcome: &'static str) {
+        self.verdicts.get_or_create(&Outcome { outcome }).inc();
+    }
+
+    /// One attempt that was taken over.
+    pub fn taken_over(&self) {
+        self.takeovers.inc();
+    }
+
+    /// How many attempts are being worked on.
+    pub fn in_flight(&self, count: usize) {
+        self.in_flight.set(whole(count));
+    }
+
+    /// One call of the payment provider.
+    pub fn provider_call(&self, operation: &'static str, outcome: &'static str, took: Duration) {
+        let call = ProviderCall { operation, outcome };
+        self.provider
+            .get_or_create(&call)
+            .observe(took.as_secs_f64());
+    }
+
+    /// The pool of connections, as it is now.
+    pub fn pool(&self, pool: PoolState) {
+        self.connections.set(whole(pool.open));
+        self.connections_max.set(whole(pool.max));
+        self.connections_in_use.set(whole(pool.in_use));
+        self.connections_awaited.set(whole(pool.awaited));
+    }
+
     /// How much is open in the whole installation, by the database's time.
     pub fn backlog(&self, backlog: &Backlog, now_ms: i64) {
         let age = |since_ms: Option<i64>| {
@@ -149,12 +268,16 @@ impl Metrics {
         self.webhooks.get_or_create(&Outcome { outcome }).inc();
     }
 
-    /// All of them as text (the OpenMetrics form, which Prometheus reads).
+    /// All of them as text (Prometheus's text-based exposition format, version 0.0.4).
     pub fn text(&self) -> Result<String, std::fmt::Error> {
         let mut text = String::new();
         encode(&mut text, &self.registry)?;
         Ok(text)
     }
+}
+
+fn whole(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
 }
 
 impl Default for Metrics {

@@ -139,7 +139,7 @@ pub fn ready() -> Value {
 
 /// The first lines of the metrics.
 pub fn metrics() -> Value {
-    "# HELP chargeonce_backlog_attempts Attempts without a verdict.\n# EOF\n".into()
+    "# HELP chargeonce_charges_in_flight Attempts that this process works on now.\n# TYPE chargeonce_charges_in_flight gauge\nchargeonce_charges_in_flight 0\n".into()
 }
 
 /// The beginning of this document.

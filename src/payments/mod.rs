@@ -5,8 +5,10 @@
 //! - [`outcome`]: what an answer says about the money, in our own words and without any provider's.
 //! - [`declines`]: which declines are hard, and which may be tried again.
 //! - [`stripe`]: Stripe's dialect of the port, over HTTP or over the in-process mock.
+//! - [`measured`]: any provider, timed.
 //! - [`mock`]: a stateful stand-in for Stripe that knows nothing of this service.
 pub mod declines;
+pub mod measured;
 pub mod mock;
 pub mod outcome;
 pub mod provider;

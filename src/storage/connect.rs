@@ -3,13 +3,15 @@
 use std::{sync::Arc, time::Duration};
 
 use deadpool::managed::{Manager, Pool};
+use diesel::migration::{Migration, MigrationSource};
+use diesel_migrations::EmbeddedMigrations;
 use rustls_platform_verifier::BuilderVerifierExt;
 use secrecy::{ExposeSecret, SecretString};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::postgres::PostgresStore;
 use super::sqlite::SqliteStore;
-use super::{SharedStore, StorageError};
+use super::{PoolState, SharedStore, StorageError};
 
 /// Which database a URL names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,6 +111,30 @@ pub(super) fn build_pool<M: Manager>(
         .runtime(deadpool::Runtime::Tokio1)
         .build()
         .map_err(|error| StorageError::Unavailable(error.to_string()))
+}
+
+/// The pool as it is now.
+pub(super) fn pool_state<M: Manager>(pool: &Pool<M>) -> PoolState {
+    let status = pool.status();
+    PoolState {
+        open: status.size,
+        max: status.max_size,
+        in_use: status.size.saturating_sub(status.available),
+        awaited: status.waiting,
+    }
+}
+
+/// The version of the newest of a program's migrations, as the database's own table names it.
+pub(super) fn newest_version<B: diesel::backend::Backend>(
+    migrations: EmbeddedMigrations,
+) -> Result<String, StorageError> {
+    let all: Vec<Box<dyn Migration<B>>> = migrations
+        .migrations()
+        .map_err(|error| StorageError::Inconsistent(error.to_string()))?;
+    let versions = all
+        .iter()
+        .map(|migration| migration.name().version().to_string());
+    Ok(versions.max().unwrap_or_default())
 }
 
 /// TLS for PostgreSQL with the operating system's certificates. Whether it is used is the URL's `sslmode`.

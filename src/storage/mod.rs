@@ -39,8 +39,35 @@ pub trait StoreInfo: Send + Sync {
     /// The id made with this database; it marks this installation's payments at the provider.
     async fn installation_id(&self) -> Result<String, StorageError>;
 
-    /// Succeeds when the store answers.
-    async fn ping(&self) -> Result<(), StorageError>;
+    /// How the store is, by its own account.
+    async fn condition(&self) -> Result<StoreCondition, StorageError>;
+
+    /// The pool of connections, as it is now.
+    fn pool(&self) -> PoolState;
+}
+
+/// How the store is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoreCondition {
+    /// The database's time (Unix milliseconds).
+    pub now_ms: i64,
+    /// The version of the newest migration that it has; empty before the first.
+    pub schema: String,
+    /// The version of the newest migration that this program has.
+    pub schema_needed: String,
+}
+
+/// A pool of connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PoolState {
+    /// Open connections.
+    pub open: usize,
+    /// The most that may be open.
+    pub max: usize,
+    /// Those at work.
+    pub in_use: usize,
+    /// Units of work that wait for one.
+    pub awaited: usize,
 }
 
 /// All ports in one, so that one connection pool serves them all; each service asks for its own slice.

@@ -21,9 +21,10 @@ use super::hosts;
 use super::schema::invoices;
 
 pub type Connection = AsyncPgConnection;
+pub type Backend = diesel::pg::Pg;
 type Transactions = <Connection as AsyncConnection>::TransactionManager;
 
-const MIGRATIONS: EmbeddedMigrations = embed_migrations!("migrations/postgres");
+pub const MIGRATIONS: EmbeddedMigrations = embed_migrations!("migrations/postgres");
 
 /// Serialises the start of several replicas on an empty database; any fixed number does.
 const MIGRATION_LOCK: i64 = 0x6368_6172_6765;
@@ -57,7 +58,7 @@ pub async fn lock_invoice_for_change(conn: &mut Connection, id: &str) -> Result<
 
 /// The store on PostgreSQL.
 pub struct PostgresStore {
-    pool: Pool<Connection>,
+    pub pool: Pool<Connection>,
     limit: Duration,
 }
 

@@ -17,8 +17,9 @@ use super::fragments::clock_ms_utils;
 use super::schema::invoices;
 
 pub type Connection = SyncConnectionWrapper<SqliteConnection>;
+pub type Backend = diesel::sqlite::Sqlite;
 
-const MIGRATIONS: EmbeddedMigrations = embed_migrations!("migrations/sqlite");
+pub const MIGRATIONS: EmbeddedMigrations = embed_migrations!("migrations/sqlite");
 
 /// A local file has no network between: this only ends what waits behind a stuck disk.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -46,7 +47,7 @@ pub async fn lock_invoice_for_change(
 
 /// The store in an SQLite file.
 pub struct SqliteStore {
-    pool: Pool<Connection>,
+    pub pool: Pool<Connection>,
 }
 
 impl SqliteStore {

@@ -33,6 +33,7 @@ mod mcp_hangups;
 mod mcp_protocol;
 mod mcp_remote;
 mod openapi;
+mod operations;
 mod peers;
 mod problems;
 mod processing;

@@ -31,7 +31,7 @@ const PINNED: &[(&str, u16)] = &[
     ("retry_not_advised", 402), ("attempts_exhausted", 402), ("no_payment_method", 409), ("provider_unavailable", 503),
     ("storage_unavailable", 503), ("internal_error", 500), ("resolution_contradicted", 409), ("webhook_signature_invalid", 400),
     ("webhooks_not_configured", 503), ("service_unreachable", 503),
-    ("webhooks_not_configured", 503), ("unauthorized", 401), ("forbidden", 403), ("host_not_allowed", 403), ("limit_exceeded", 403), ("rate_limited", 429),
+    ("webhooks_not_configured", 503), ("unauthorized", 401), ("forbidden", 403), ("host_not_allowed", 403), ("limit_exceeded", 403), ("rate_limited", 429), ("not_ready", 503),
 ];
 
 const API_PAGE: &str = include_str!("../../docs/api.md");
@@ -372,6 +372,7 @@ on_both_stores! {
             vec![service_away().await],
             crate::access::refusals(engine).await,
             crate::access_hosts::refusals(engine).await,
+            vec![crate::operations::not_ready(engine).await],
         ]
         .concat();
 

@@ -23,7 +23,7 @@ on_both_stores! {
             if step % 3 > 0 {
                 tokio::time::timeout(cut, store.set_payment_method("inv_1", Some(&format!("pm_{step}")))).await.ok();
             } else {
-                tokio::time::timeout(cut, store.ping()).await.ok();
+                tokio::time::timeout(cut, store.condition()).await.ok();
             }
             let mut other = store.database.session().await;
             if engine == Engine::Postgres {

@@ -50,7 +50,7 @@ on_both_stores! {
             }).collect();
             let stores: Vec<_> = join_all(openings).await.into_iter().map(|opened| opened.unwrap().unwrap()).collect();
             for store in stores {
-                store.ping().await.unwrap();
+                store.condition().await.unwrap();
             }
             let count = database.number("SELECT COUNT(*) AS value FROM __diesel_schema_migrations").await;
             assert_eq!(count, i64::try_from(migrations(engine).len()).unwrap());

@@ -189,7 +189,7 @@ mod postgres {
             begun.elapsed()
         );
         other.run("ROLLBACK").await;
-        small.ping().await.unwrap();
+        small.condition().await.unwrap();
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -296,7 +296,7 @@ async fn reads_and_inserts(store: &SharedStore, round: usize) {
     assert!(begun.is_some());
     store.charge_snapshot("inv_0").await.unwrap();
     store.find_charge("chg_unknown").await.unwrap();
-    store.ping().await.unwrap();
+    store.condition().await.unwrap();
     let filter = InvoiceFilter {
         status: Some(InvoiceStatus::Open),
         limit: 1,

@@ -163,7 +163,7 @@ on_both_stores! {
 
     async fn a_store_that_answers_says_so(engine) {
         let store = Fixture::open(engine).await;
-        store.ping().await.unwrap();
+        store.condition().await.unwrap();
         let (one, next) = (store.now_ms().await.unwrap(), store.now_ms().await.unwrap());
         assert!(one <= next && next - one < 60_000, "{one} {next}");
     }

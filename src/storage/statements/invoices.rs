@@ -5,6 +5,7 @@ macro_rules! invoice_statements {
         pub mod $backend {
             use async_trait::async_trait;
             use diesel::prelude::*;
+            use diesel::sql_types::{Nullable, Text};
             #[allow(
                 unused_imports,
                 reason = "`transaction` is a method of the trait, `immediate_transaction` is not"
@@ -19,11 +20,12 @@ macro_rules! invoice_statements {
             use crate::invoices::repository::{
                 Changed, Inserted, InvoiceFilter, InvoiceInsert, InvoiceRepository,
             };
+            use crate::storage::connect::{newest_version, pool_state};
             use crate::storage::fragments::{live_charge, now, open_invoice};
             use crate::storage::rows::{InvoiceRow, KeyRow};
             use crate::storage::schema::{idempotency_keys, installation, invoices};
             use crate::storage::$backend::{self as backend, Connection, $store};
-            use crate::storage::{StorageError, StoreInfo};
+            use crate::storage::{PoolState, StorageError, StoreCondition, StoreInfo};
 
             #[async_trait]
             impl StoreInfo for $store {
@@ -43,8 +45,25 @@ macro_rules! invoice_statements {
                     })
                 }
 
-                async fn ping(&self) -> Result<(), StorageError> {
-                    self.now_ms().await.map(|_| ())
+                async fn condition(&self) -> Result<StoreCondition, StorageError> {
+                    let (now_ms, schema) = unit!(self, $transaction, async |conn| {
+                        let now_ms = diesel::select(now()).get_result(conn).await?;
+                        let versions = diesel::dsl::sql::<Nullable<Text>>(
+                            "(SELECT max(version) FROM __diesel_schema_migrations)",
+                        );
+                        let newest: Option<String> =
+                            diesel::select(versions).get_result(conn).await?;
+                        Ok::<(i64, String), StorageError>((now_ms, newest.unwrap_or_default()))
+                    })?;
+                    Ok(StoreCondition {
+                        now_ms,
+                        schema,
+                        schema_needed: newest_version::<backend::Backend>(backend::MIGRATIONS)?,
+                    })
+                }
+
+                fn pool(&self) -> PoolState {
+                    pool_state(&self.pool)
                 }
             }
 

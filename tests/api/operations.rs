@@ -1,0 +1,159 @@
+//! What operators see: readiness and metrics.
+
+use std::process::{Command, Stdio};
+
+use chargeonce::payments::mock::Fault;
+
+use crate::support::{Engine, Reply, TestApp};
+
+/// Every metric, each with its type. Dashboards and alerts name them; a line that changes breaks those.
+const PINNED: [(&str, &str); 19] = [
+    ("chargeonce_charge_calls_total", "counter"),
+    ("chargeonce_charges_in_flight", "gauge"),
+    ("chargeonce_database_connections", "gauge"),
+    ("chargeonce_database_connections_awaited", "gauge"),
+    ("chargeonce_database_connections_in_use", "gauge"),
+    ("chargeonce_database_connections_max", "gauge"),
+    ("chargeonce_oldest_open_review_age_seconds", "gauge"),
+    ("chargeonce_oldest_unsettled_charge_age_seconds", "gauge"),
+    ("chargeonce_provider_call_duration_seconds", "histogram"),
+    ("chargeonce_provider_events_pending", "gauge"),
+    ("chargeonce_reconciler_attempts_total", "counter"),
+    (
+        "chargeonce_reconciler_last_round_timestamp_seconds",
+        "gauge",
+    ),
+    ("chargeonce_reconciler_rounds_failed_total", "counter"),
+    ("chargeonce_reconciler_rounds_total", "counter"),
+    ("chargeonce_reviews_open", "gauge"),
+    ("chargeonce_takeovers_total", "counter"),
+    ("chargeonce_unsettled_charges", "gauge"),
+    ("chargeonce_verdicts_total", "counter"),
+    ("chargeonce_webhook_events_total", "counter"),
+];
+
+/// A database on which no migration but the first has run, as far as its own table tells.
+const FORGET_MIGRATIONS: &str =
+    "DELETE FROM __diesel_schema_migrations WHERE version > '20261129000001'";
+
+/// The one code that only readiness has.
+pub async fn not_ready(engine: Engine) -> Reply {
+    let app = TestApp::start(engine).await;
+    app.database.execute(FORGET_MIGRATIONS).await;
+    app.get("/health/ready").await
+}
+
+async fn metrics(app: &TestApp) -> String {
+    let reply = app.get("/metrics").await;
+    assert_eq!(
+        reply.header("content-type"),
+        Some("text/plain; version=0.0.4; charset=utf-8")
+    );
+    reply.body
+}
+
+fn value(metrics: &str, series: &str) -> f64 {
+    let line = metrics.lines().find(|line| {
+        line.strip_prefix(series)
+            .is_some_and(|rest| rest.starts_with(' '))
+    });
+    line.map_or(0.0, |line| {
+        line.rsplit(' ').next().unwrap().parse().unwrap()
+    })
+}
+
+on_both_stores! {
+    async fn a_service_whose_schema_is_behind_is_not_ready(engine) {
+        let app = TestApp::start(engine).await;
+        assert_eq!(app.get("/health/ready").await.status, 200);
+        app.database.execute(FORGET_MIGRATIONS).await;
+
+        let reply = app.get("/health/ready").await;
+
+        reply.assert(503, "not_ready", "unknown", "later");
+        assert!(reply.text("detail").contains("older than this release"), "{reply:#?}");
+        assert_eq!(app.get("/health/live").await.status, 200);
+    }
+
+    async fn calls_verdicts_and_the_provider_are_counted(engine) {
+        let app = TestApp::with(engine).set("RESPONSE_WAIT", "1s").start().await;
+        for id in ["paid", "declined", "lost"] {
+            app.invoice(id).await;
+        }
+        app.patch("/v1/invoices/declined", &serde_json::json!({"paymentMethodId": "pm_card_visa_chargeDeclinedStolenCard"})).await;
+        app.fault("lost", Fault::Error500Before, 1);
+        let replies = [
+            app.charge("paid").await,
+            app.charge("paid").await,
+            app.charge("paid").await,
+            app.charge("declined").await,
+            app.charge("declined").await,
+            app.charge("lost").await,
+            app.charge("nobody").await,
+        ];
+
+        let seen = metrics(&app).await;
+
+        let calls = |outcome: &str| value(&seen, &format!("chargeonce_charge_calls_total{{outcome=\"{outcome}\"}}"));
+        let verdicts = |outcome: &str| value(&seen, &format!("chargeonce_verdicts_total{{outcome=\"{outcome}\"}}"));
+        let sent = |outcome: &str| {
+            value(&seen, &format!("chargeonce_provider_call_duration_seconds_count{{operation=\"send\",outcome=\"{outcome}\"}}"))
+        };
+        assert_eq!([calls("succeeded"), calls("replayed"), calls("failed"), calls("retry_not_advised")], [1.0, 2.0, 1.0, 1.0], "{seen}");
+        assert_eq!([calls("undecided"), calls("invoice_not_found")], [1.0, 1.0], "{seen}");
+        assert_eq!([verdicts("succeeded"), verdicts("failed"), verdicts("unknown")], [1.0, 1.0, 1.0], "{seen}");
+        assert_eq!([sent("succeeded"), sent("failed"), sent("unknown")], [1.0, 1.0, 1.0], "{seen}");
+        assert_eq!(value(&seen, "chargeonce_takeovers_total"), 0.0);
+        assert_eq!(value(&seen, "chargeonce_charges_in_flight"), 0.0);
+        assert!(value(&seen, "chargeonce_database_connections_max") >= 1.0, "{seen}");
+        assert!(value(&seen, "chargeonce_database_connections") >= 1.0, "{seen}");
+        for id in ["paid", "declined", "lost", "cus_1", "chg_"] {
+            assert!(!seen.contains(id) || id == "declined", "{id} is in {seen}");
+        }
+
+        app.past_lease().await;
+        let found = app.charge("lost").await;
+        assert_eq!(value(&metrics(&app).await, "chargeonce_takeovers_total"), 1.0);
+        app.check_oracles(&[&replies[..], &[found]].concat()).await;
+    }
+}
+
+#[tokio::test]
+async fn the_metrics_are_the_published_ones_and_prometheus_reads_them() {
+    let app = TestApp::start(Engine::Sqlite).await;
+    app.invoice("inv_1").await;
+    app.charge("inv_1").await;
+    let text = metrics(&app).await;
+    let mut types: Vec<(&str, &str)> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '))
+        .collect();
+    types.sort_unstable();
+    // A family without a member yet is not told.
+    let told = |name: &str| types.iter().any(|(told, _)| *told == name);
+    let right: Vec<(&str, &str)> = PINNED.into_iter().filter(|(name, _)| told(name)).collect();
+    assert_eq!(types, right);
+    assert!(types.len() >= 17, "{text}");
+
+    let checked = Command::new("promtool")
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let mut promtool = match checked {
+        Ok(promtool) => promtool,
+        Err(error) => {
+            println!("NOT RUN: promtool on the metrics ({error})");
+            return;
+        }
+    };
+    std::io::Write::write_all(&mut promtool.stdin.take().unwrap(), text.as_bytes()).unwrap();
+    let output = promtool.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        output.status.success() && said.is_empty(),
+        "{said}{}",
+        String::from_utf8_lossy(&output.stdout)
+    );
+}
