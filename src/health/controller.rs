@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 use crate::error::Problem;
 use crate::http::respond;
 use crate::openapi::examples;
-use crate::openapi::problems::{STORE, refusals};
+use crate::openapi::problems::{CALL, STORE, refusals};
 use crate::router::{Routes, resource};
 use crate::storage::StoreInfo;
 use crate::tasks::Tasks;
@@ -39,8 +39,10 @@ pub(crate) struct HealthBody {
 }
 
 refusals! {
+    /// Of asking whether the process is alive.
+    LiveRefusals = [CALL], [];
     /// The store does not answer.
-    ReadyRefusals = [STORE], [];
+    ReadyRefusals = [CALL, STORE], [];
 }
 
 #[utoipa::path(
@@ -48,6 +50,7 @@ refusals! {
     summary = "Is the process alive?",
     responses(
         (status = 200, description = "It is.", body = HealthBody, example = examples::live),
+        LiveRefusals,
     )
 )]
 /// The process answers.

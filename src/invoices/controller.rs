@@ -14,14 +14,18 @@ use crate::http::json::Json;
 use crate::http::query::Query;
 use crate::http::{headers, respond, text};
 use crate::openapi::examples;
-use crate::openapi::problems::{JSON_BODY, PATH_WITH_ID, STORE, refusals};
+use crate::openapi::problems::{CALL, JSON_BODY, PATH_WITH_ID, STORE, refusals};
 use crate::openapi::schemas::{IdempotencyKey, InvoiceId, Replayed};
 use crate::router::{Routes, resource};
 
 /// Mounts the routes.
 pub fn configure(routes: &mut Routes) {
     routes
-        .service(resource("/v1/invoices", "GET, POST").get(list).post(create))
+        .service(
+            resource("/v1/invoices", "GET, POST")
+                .get_with_query(list)
+                .post(create),
+        )
         .service(
             resource("/v1/invoices/{id}", "GET, PATCH")
                 .get(show)
@@ -32,15 +36,15 @@ pub fn configure(routes: &mut Routes) {
 
 refusals! {
     /// Of creating an invoice.
-    CreateRefusals = [JSON_BODY, STORE], [InvalidIdempotencyKey, IdempotencyKeyReused, IdempotencyKeyInUse, InvoiceExists];
+    CreateRefusals = [CALL, JSON_BODY, STORE], [InvalidIdempotencyKey, IdempotencyKeyReused, IdempotencyKeyInUse, InvoiceExists];
     /// Of reading one.
-    ShowRefusals = [PATH_WITH_ID, STORE], [InvoiceNotFound];
+    ShowRefusals = [CALL, PATH_WITH_ID, STORE], [InvoiceNotFound];
     /// Of changing one.
-    ChangeRefusals = [JSON_BODY, PATH_WITH_ID, STORE], [InvoiceNotFound, ChargeInProgress, InvoiceNotChangeable];
+    ChangeRefusals = [CALL, JSON_BODY, PATH_WITH_ID, STORE], [InvoiceNotFound, ChargeInProgress, InvoiceNotChangeable];
     /// Of voiding one.
-    VoidRefusals = [PATH_WITH_ID, STORE], [InvoiceNotFound, ChargeInProgress, InvoiceNotChangeable];
+    VoidRefusals = [CALL, PATH_WITH_ID, STORE], [InvoiceNotFound, ChargeInProgress, InvoiceNotChangeable];
     /// Of listing them.
-    ListRefusals = [STORE], [InvalidParameter];
+    ListRefusals = [CALL, STORE], [];
 }
 
 #[utoipa::path(

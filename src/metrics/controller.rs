@@ -8,7 +8,7 @@ use actix_web::web::Data;
 use super::Metrics;
 use crate::error::Problem;
 use crate::openapi::examples;
-use crate::openapi::problems::refusals;
+use crate::openapi::problems::{CALL, refusals};
 use crate::reconciler::repository::RecoveryRepository;
 use crate::router::{Routes, resource};
 use crate::tasks::Tasks;
@@ -33,7 +33,7 @@ pub fn configure(routes: &mut Routes) {
 
 refusals! {
     /// Of a scrape.
-    ScrapeRefusals = [], [InternalError];
+    ScrapeRefusals = [CALL], [InternalError];
 }
 
 #[utoipa::path(

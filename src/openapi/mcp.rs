@@ -71,4 +71,5 @@ impl IntoResponses for McpResponses {
         }
         responses
     }
+            Code::InvalidParameter,
 }

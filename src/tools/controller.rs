@@ -24,7 +24,7 @@ use crate::http::respond;
 use crate::http::twins::NoTwins;
 use crate::openapi::examples;
 use crate::openapi::mcp::McpResponses;
-use crate::openapi::problems::refusals;
+use crate::openapi::problems::{CALL, refusals};
 use crate::openapi::schemas::SessionName;
 use crate::router::{Routes, resource};
 
@@ -62,13 +62,13 @@ pub fn mcp_http(server: ToolServer, listens_on: IpAddr, hosts: &[String]) -> Mcp
 /// Mounts the routes.
 pub fn configure(routes: &mut Routes) {
     routes
-        .service(resource("/v1/tools", "GET").get(list))
+        .service(resource("/v1/tools", "GET").get_with_query(list))
         .service(resource("/mcp", "POST").post(mcp));
 }
 
 refusals! {
     /// Of listing the tools.
-    ListRefusals = [], [InvalidParameter, InvalidRequest, InternalError];
+    ListRefusals = [CALL], [InvalidRequest, InternalError];
 }
 
 #[utoipa::path(

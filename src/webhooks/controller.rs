@@ -11,7 +11,7 @@ use super::service::WebhooksService;
 use crate::error::Problem;
 use crate::http::{json, respond};
 use crate::openapi::examples;
-use crate::openapi::problems::{STORE, refusals};
+use crate::openapi::problems::{CALL, STORE, refusals};
 use crate::router::{Routes, resource};
 
 /// The largest event that is read, in bytes. Stripe names no limit; an event with a hundred expanded lines stays below.
@@ -34,7 +34,7 @@ pub fn configure(routes: &mut Routes) {
 
 refusals! {
     /// Of an event.
-    EventRefusals = [STORE], [
+    EventRefusals = [CALL, STORE], [
         WebhookSignatureInvalid, WebhooksNotConfigured, BadRequest, RequestTimeout, PayloadTooLarge, InvalidRequest
     ];
 }
