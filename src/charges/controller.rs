@@ -76,13 +76,6 @@ refusals! {
                 ("Idempotent-Replayed" = Replayed, description = "There when this answer was given before."),
                 ("Preference-Applied" = String, description = "The wait that was asked for was understood."),
             ),
-            links(
-                ("GetCharge" = (operation_id = "getCharge", parameters(("id" = "$response.body#/id")))),
-                ("GetEvidence" = (operation_id = "getChargeEvidence", parameters(("id" = "$response.body#/id")))),
-                ("ListChargesOfInvoice" = (operation_id = "listCharges", parameters(("invoiceId" = "$response.body#/invoiceId")))),
-                ("GetInvoice" = (operation_id = "getInvoice", parameters(("id" = "$response.body#/invoiceId")))),
-                ("ResolveCharge" = (operation_id = "resolveCharge", parameters(("id" = "$response.body#/id")))),
-            ),
             example = examples::charge,
         ),
         (status = 202, description = "The charge runs, and its outcome is not known yet. Send the same call again after `Retry-After`.",
@@ -90,12 +83,6 @@ refusals! {
             headers(
                 ("Retry-After" = Seconds, description = "Seconds to wait."),
                 ("Preference-Applied" = String, description = "The wait that was asked for was understood."),
-            ),
-            links(
-                ("GetCharge" = (operation_id = "getCharge", parameters(("id" = "$response.body#/id")))),
-                ("GetEvidence" = (operation_id = "getChargeEvidence", parameters(("id" = "$response.body#/id")))),
-                ("ListChargesOfInvoice" = (operation_id = "listCharges", parameters(("invoiceId" = "$response.body#/invoiceId")))),
-                ("GetInvoice" = (operation_id = "getInvoice", parameters(("id" = "$response.body#/invoiceId")))),
             ),
             example = examples::undecided_charge,
         ),

@@ -59,13 +59,6 @@ refusals! {
                 ("Location" = String, description = "The invoice's path."),
                 ("Idempotent-Replayed" = Replayed, description = "There when this answer was given before."),
             ),
-            links(
-                ("GetInvoice" = (operation_id = "getInvoice", parameters(("id" = "$response.body#/id")))),
-                ("ChangeInvoice" = (operation_id = "changeInvoice", parameters(("id" = "$response.body#/id")))),
-                ("VoidInvoice" = (operation_id = "voidInvoice", parameters(("id" = "$response.body#/id")))),
-                ("ChargeInvoice" = (operation_id = "chargeInvoice", request_body = json!({"invoiceId": "$response.body#/id"}))),
-                ("ListChargesOfInvoice" = (operation_id = "listCharges", parameters(("invoiceId" = "$response.body#/id")))),
-            ),
             example = examples::invoice,
         ),
         CreateRefusals,

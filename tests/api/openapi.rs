@@ -147,6 +147,14 @@ fn every_reference_and_every_link_has_its_target() {
             for link in response["links"].as_object().into_iter().flatten() {
                 let target = link.1["operationId"].as_str().unwrap();
                 assert!(ids.contains(target), "{method} {path}: {target}");
+                let taker = operations()
+                    .into_iter()
+                    .find(|(_, _, operation)| operation["operationId"] == target);
+                let taken = taker.unwrap().2["parameters"].as_array().unwrap();
+                for (name, _) in link.1["parameters"].as_object().into_iter().flatten() {
+                    let is_there = taken.iter().any(|parameter| parameter["name"] == *name);
+                    assert!(is_there, "{method} {path}: {target} has no {name}");
+                }
                 links += 1;
             }
         }
