@@ -23,7 +23,7 @@ use crate::http::query::Query;
 use crate::http::respond;
 use crate::http::twins::NoTwins;
 use crate::openapi::examples;
-use crate::openapi::mcp::McpResponses;
+use crate::openapi::mcp::{McpMessage, McpResponses};
 use crate::openapi::problems::{CALL, refusals};
 use crate::openapi::schemas::SessionName;
 use crate::router::{Routes, resource};
@@ -103,7 +103,7 @@ pub(crate) async fn list(query: Query<ListTools>) -> Result<HttpResponse, Proble
     summary = "The tools as an MCP server",
     description = "Streamable HTTP without sessions. Needs `Accept: application/json, text/event-stream`; MCP clients send it.",
     params(("X-Agent-Session" = Option<SessionName>, Header, description = "The caller's own name for its session, kept with the attempt.")),
-    request_body(content = Object, example = examples::mcp_request),
+    request_body(content = McpMessage, example = examples::mcp_request),
     responses(McpResponses)
 )]
 pub(crate) async fn mcp(

@@ -32,6 +32,7 @@ mod mcp_hangups;
 mod mcp_protocol;
 mod mcp_remote;
 mod openapi;
+mod openapi_bodies;
 mod peers;
 mod problems;
 mod processing;

@@ -14,7 +14,7 @@ use crate::support::{Engine, TestApp};
 const PAGES: [&str; 2] = ["/docs", "/docs/{file}"];
 
 /// Every operation with its method and path.
-fn operations() -> Vec<(String, String, &'static Value)> {
+pub fn operations() -> Vec<(String, String, &'static Value)> {
     let mut found = Vec::new();
     for (path, item) in document()["paths"].as_object().unwrap() {
         for (method, operation) in item.as_object().unwrap() {
@@ -25,7 +25,7 @@ fn operations() -> Vec<(String, String, &'static Value)> {
 }
 
 /// A component, where something is a reference to one.
-fn resolved(value: &'static Value) -> &'static Value {
+pub fn resolved(value: &'static Value) -> &'static Value {
     match value["$ref"].as_str() {
         Some(reference) => document().pointer(&reference[1..]).unwrap(),
         None => value,
