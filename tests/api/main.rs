@@ -33,6 +33,7 @@ mod mcp_protocol;
 mod mcp_remote;
 mod openapi;
 mod openapi_bodies;
+mod pages;
 mod peers;
 mod problems;
 mod processing;
