@@ -8,6 +8,7 @@
 # LOCALSTRIPE_BIN:   a localstripe to use. Unset: one from PyPI, in target/.
 # SDK_PYTHON, SDK_NODE_DIR: a Python, and a folder with node_modules, that have Stripe's SDK. Unset: installed here.
 # MCP_PYTHON, MCP_NODE_DIR: likewise with the official clients of MCP. Unset: installed here.
+# SCHEMATHESIS_PYTHON: a Python that has Schemathesis. Unset: installed here.
 # CI=true:           whatever could not be run is an error.
 set -euo pipefail
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
@@ -25,6 +26,8 @@ source scripts/lib/packages.sh
 source scripts/lib/sdks.sh
 # shellcheck source=scripts/lib/mcp_clients.sh
 source scripts/lib/mcp_clients.sh
+# shellcheck source=scripts/lib/schemathesis.sh
+source scripts/lib/schemathesis.sh
 
 cargo_job=""
 output="$(mktemp)"
@@ -65,12 +68,12 @@ summarize() {
         /^test .* \.\.\. (ok|FAILED|ignored)/ {
             name = $0; sub(/^test /, "", name); sub(/ \.\.\. .*$/, "", name)
             path = "::" name "::"
-            group = path ~ /::postgres::/ ? "postgres" : path ~ /::sqlite::/ ? "sqlite" : path ~ /::stripe_mock::/ ? "stripe_mock" : path ~ /::localstripe::/ ? "localstripe" : path ~ /the_(python|node)_sdk_/ ? "sdk" : path ~ /the_(python|typescript)_(client|example)_/ ? "mcp" : "other"
+            group = path ~ /::postgres::/ ? "postgres" : path ~ /::sqlite::/ ? "sqlite" : path ~ /::stripe_mock::/ ? "stripe_mock" : path ~ /::localstripe::/ ? "localstripe" : path ~ /the_(python|node)_sdk_/ ? "sdk" : path ~ /the_(python|typescript)_(client|example)_/ ? "mcp" : path ~ /::schemathesis_finds_/ ? "schemathesis" : "other"
             result = $0 ~ / \.\.\. ok/ ? "ok" : $0 ~ / \.\.\. FAILED/ ? "failed" : "skipped"
             n[group, result]++; n["all", result]++
         }
         END {
-            row("SQLite", "sqlite"); row("PostgreSQL", "postgres"); row("stripe-mock", "stripe_mock"); row("localstripe", "localstripe"); row("Stripe SDKs", "sdk"); row("MCP clients", "mcp"); row("others", "other"); row("total", "all")
+            row("SQLite", "sqlite"); row("PostgreSQL", "postgres"); row("stripe-mock", "stripe_mock"); row("localstripe", "localstripe"); row("Stripe SDKs", "sdk"); row("MCP clients", "mcp"); row("Schemathesis", "schemathesis"); row("others", "other"); row("total", "all")
             printf "%d passed, %d failed, %d skipped\n", n["all", "ok"], n["all", "failed"], n["all", "skipped"]
         }' "$output"
 }
@@ -118,6 +121,10 @@ fi
 if ! mcp_node_provide; then
     not_run+=("TypeScript client of MCP and TypeScript example ($MCP_NODE_MISSING)")
     harness_args+=(--skip the_typescript_client_ --skip the_typescript_example_)
+fi
+if ! schemathesis_provide; then
+    not_run+=("Schemathesis against the API's document ($SCHEMATHESIS_MISSING)")
+    harness_args+=(--skip schemathesis_finds_)
 fi
 
 cargo_code=0

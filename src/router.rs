@@ -1,10 +1,15 @@
 //! Paths that answer in problem documents also where there is nothing to answer.
 
-use actix_web::dev::{AppService, HttpServiceFactory};
+use actix_web::body::{BoxBody, MessageBody};
+use actix_web::dev::{AppService, HttpServiceFactory, ServiceRequest, ServiceResponse};
+use actix_web::middleware::{Next, from_fn};
 use actix_web::web::ServiceConfig;
-use actix_web::{FromRequest, Handler, HttpRequest, Resource, Responder, web};
+use actix_web::{
+    Error, FromRequest, Handler, HttpRequest, Resource, Responder, ResponseError, Route, web,
+};
 
 use crate::error::{Code, Problem};
+use crate::http::query::no_parameters;
 
 /// The routes of the app: everything that is mounted passes through here, so that it can be listed.
 #[derive(Default)]
@@ -66,15 +71,13 @@ pub fn resource(path: &str, allow: &'static str) -> Methods {
 macro_rules! method {
     ($(#[$doc:meta])* $name:ident, $word:literal) => {
         $(#[$doc])*
-        pub fn $name<F, Args>(mut self, handler: F) -> Self
+        pub fn $name<F, Args>(self, handler: F) -> Self
         where
             F: Handler<Args>,
             Args: FromRequest + 'static,
             F::Output: Responder + 'static,
         {
-            self.resource = self.resource.route(web::$name().to(handler));
-            self.methods.push($word);
-            self
+            self.route($word, web::$name().to(handler).wrap(from_fn(refuse_query)))
         }
     };
 }
@@ -87,20 +90,47 @@ impl Methods {
     }
 
     method!(
-        /// Answers to GET.
+        /// Answers to GET. A query string is refused.
         get,
         "GET"
     );
     method!(
-        /// Answers to POST.
+        /// Answers to POST. A query string is refused.
         post,
         "POST"
     );
     method!(
-        /// Answers to PATCH.
+        /// Answers to PATCH. A query string is refused.
         patch,
         "PATCH"
     );
+
+    /// Answers to GET, with a query string that the handler looks at.
+    pub fn get_with_query<F, Args>(self, handler: F) -> Self
+    where
+        F: Handler<Args>,
+        Args: FromRequest + 'static,
+        F::Output: Responder + 'static,
+    {
+        self.route("GET", web::get().to(handler))
+    }
+
+    fn route(mut self, method: &'static str, route: Route) -> Self {
+        self.resource = self.resource.route(route);
+        self.methods.push(method);
+        self
+    }
+}
+
+/// The middleware of a route without parameters. It stands behind the door: who may not call does not hear of it.
+async fn refuse_query(
+    request: ServiceRequest,
+    next: Next<impl MessageBody + 'static>,
+) -> Result<ServiceResponse<BoxBody>, Error> {
+    match no_parameters(request.query_string()) {
+        Ok(()) => Ok(next.call(request).await?.map_into_boxed_body()),
+        Err(problem) => Ok(request.into_response(problem.error_response())),
+    }
 }
 
 impl HttpServiceFactory for Methods {

@@ -22,7 +22,7 @@ use crate::http::json::Json;
 use crate::http::query::{Query, bad_cursor, cut_page, decode_cursor, invalid, page_limit};
 use crate::http::{headers, respond, text};
 use crate::openapi::examples;
-use crate::openapi::problems::{JSON_BODY, PATH_WITH_ID, STORE, refusals};
+use crate::openapi::problems::{CALL, JSON_BODY, PATH_WITH_ID, STORE, refusals};
 use crate::openapi::schemas::{
     ChargeId, IdempotencyKey, InvoiceId, Replayed, Seconds, SessionName,
 };
@@ -31,7 +31,11 @@ use crate::router::{Routes, resource};
 /// Mounts the routes.
 pub fn configure(routes: &mut Routes) {
     routes
-        .service(resource("/v1/charges", "GET, POST").get(list).post(charge))
+        .service(
+            resource("/v1/charges", "GET, POST")
+                .get_with_query(list)
+                .post(charge),
+        )
         .service(resource("/v1/charges/{id}", "GET").get(show))
         .service(resource("/v1/charges/{id}/evidence", "GET").get(evidence))
         .service(resource("/v1/charges/{id}/resolve", "POST").post(resolve))
@@ -40,19 +44,19 @@ pub fn configure(routes: &mut Routes) {
 
 refusals! {
     /// Of charging an invoice.
-    ChargeRefusals = [JSON_BODY, STORE], [
+    ChargeRefusals = [CALL, JSON_BODY, STORE], [
         InvalidIdempotencyKey, InvoiceNotFound, InvoiceNotChargeable, ChargeInProgress, ChargeNeedsReview, ChargeDeclined,
         ChargeRefused, ChargeCanceled, ChargeNeverExecuted, RetryNotAdvised, AttemptsExhausted, NoPaymentMethod,
         ProviderUnavailable, LimitExceeded, Forbidden, HostNotAllowed
     ];
     /// Of reading a charge or its history.
-    ShowRefusals = [PATH_WITH_ID, STORE], [ChargeNotFound];
+    ShowRefusals = [CALL, PATH_WITH_ID, STORE], [ChargeNotFound];
     /// Of asking what is true of an invoice's charge.
-    StatusRefusals = [PATH_WITH_ID, STORE], [InvoiceNotFound];
+    StatusRefusals = [CALL, PATH_WITH_ID, STORE], [InvoiceNotFound];
     /// Of listing charges.
-    ListRefusals = [STORE], [InvalidParameter];
+    ListRefusals = [CALL, STORE], [];
     /// Of deciding about a charge.
-    ResolveRefusals = [JSON_BODY, PATH_WITH_ID, STORE], [ChargeNotFound, ChargeNotInReview, ResolutionContradicted, ProviderUnavailable];
+    ResolveRefusals = [CALL, JSON_BODY, PATH_WITH_ID, STORE], [ChargeNotFound, ChargeNotInReview, ResolutionContradicted, ProviderUnavailable];
 }
 
 #[utoipa::path(
@@ -72,13 +76,6 @@ refusals! {
                 ("Idempotent-Replayed" = Replayed, description = "There when this answer was given before."),
                 ("Preference-Applied" = String, description = "The wait that was asked for was understood."),
             ),
-            links(
-                ("GetCharge" = (operation_id = "getCharge", parameters(("id" = "$response.body#/id")))),
-                ("GetEvidence" = (operation_id = "getChargeEvidence", parameters(("id" = "$response.body#/id")))),
-                ("ListChargesOfInvoice" = (operation_id = "listCharges", parameters(("invoiceId" = "$response.body#/invoiceId")))),
-                ("GetInvoice" = (operation_id = "getInvoice", parameters(("id" = "$response.body#/invoiceId")))),
-                ("ResolveCharge" = (operation_id = "resolveCharge", parameters(("id" = "$response.body#/id")))),
-            ),
             example = examples::charge,
         ),
         (status = 202, description = "The charge runs, and its outcome is not known yet. Send the same call again after `Retry-After`.",
@@ -86,12 +83,6 @@ refusals! {
             headers(
                 ("Retry-After" = Seconds, description = "Seconds to wait."),
                 ("Preference-Applied" = String, description = "The wait that was asked for was understood."),
-            ),
-            links(
-                ("GetCharge" = (operation_id = "getCharge", parameters(("id" = "$response.body#/id")))),
-                ("GetEvidence" = (operation_id = "getChargeEvidence", parameters(("id" = "$response.body#/id")))),
-                ("ListChargesOfInvoice" = (operation_id = "listCharges", parameters(("invoiceId" = "$response.body#/invoiceId")))),
-                ("GetInvoice" = (operation_id = "getInvoice", parameters(("id" = "$response.body#/invoiceId")))),
             ),
             example = examples::undecided_charge,
         ),

@@ -14,7 +14,7 @@ use crate::charges::model::CustomerCharged;
 use crate::error::{Code, Problem};
 use crate::http::respond;
 use crate::openapi::examples;
-use crate::openapi::problems::{STORE, refusals};
+use crate::openapi::problems::{CALL, STORE, refusals};
 use crate::router::{Routes, resource};
 use crate::storage::StoreInfo;
 use crate::tasks::Tasks;
@@ -45,8 +45,10 @@ pub(crate) struct HealthBody {
 }
 
 refusals! {
+    /// Of asking whether the process is alive.
+    LiveRefusals = [CALL], [];
     /// The store does not answer, or it cannot be worked with.
-    ReadyRefusals = [STORE], [NotReady];
+    ReadyRefusals = [CALL, STORE], [NotReady];
 }
 
 #[utoipa::path(
@@ -54,6 +56,7 @@ refusals! {
     summary = "Is the process alive?",
     responses(
         (status = 200, description = "It is.", body = HealthBody, example = examples::live),
+        LiveRefusals,
     )
 )]
 /// The process answers.

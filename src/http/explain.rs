@@ -71,6 +71,7 @@ fn unknown_field(rest: &str) -> Explanation {
     // The name is the caller's and may hold anything; the list of fields after it is ours and comes last.
     let (name, fields) = rest
         .rsplit_once("`, expected ")
+        .or_else(|| rest.rsplit_once("`, there are no fields"))
         .unwrap_or((rest.trim_end_matches('`'), ""));
     let advice = match listed(fields) {
         fields if fields.is_empty() => "Leave it out.".to_owned(),
@@ -149,7 +150,8 @@ mod tests {
             (".", "missing field `invoiceId`", "invoiceId", "invoiceId is missing. Add it to the body."),
             (".", "unknown field `amount`, expected `invoiceId`", "amount", "amount is not a field of this request. Leave it out; the only field is invoiceId."),
             ("?", "unknown field `x`, expected one of `a`, `b`, `c`", "x", "x is not a field of this request. Leave it out; the fields are a, b, c."),
-            (".", "unknown field `x`, there are no fields", "body", "The body has a field that this request does not know. Leave it out."),
+            (".", "unknown field `x`, there are no fields", "x", "x is not a field of this request. Leave it out."),
+            (".", "unknown field `a b`, there are no fields", "body", "The body has a field that this request does not know. Leave it out."),
             (".", &long, "body", "The body has a field that this request does not know. Leave it out; the only field is invoiceId."),
             (".", "unknown field `<script>`, expected `invoiceId`", "body", "The body has a field that this request does not know. Leave it out; the only field is invoiceId."),
             (".", "unknown field `a`, expected `b`, expected `invoiceId`", "body", "The body has a field that this request does not know. Leave it out; the only field is invoiceId."),

@@ -7,6 +7,7 @@ use actix_web::error::QueryPayloadError as WebQueryError;
 use actix_web::{FromRequest, HttpRequest, web};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::explain::{Explanation, explain};
@@ -26,28 +27,36 @@ impl<T: DeserializeOwned> FromRequest for Query<T> {
     type Future = Ready<Result<Self, Problem>>;
 
     fn from_request(request: &HttpRequest, _payload: &mut Payload) -> Self::Future {
-        let parsed = web::Query::<T>::from_query(request.query_string());
-        ready(
-            parsed
-                .map(|query| Self(query.into_inner()))
-                .map_err(|error| {
-                    let WebQueryError::Deserialize(error) = &error else {
-                        return invalid("query", "The query cannot be read. Correct it.");
-                    };
-                    let Explanation { field, detail } = explain("?", &error.to_string());
-                    if field == "body" {
-                        invalid(
-                            "query",
-                            "The query has a parameter that this path does not know. Leave it out.",
-                        )
-                    } else {
-                        let detail =
-                            detail.replace("field of this request", "parameter of this path");
-                        invalid(&field, &detail.replace("fields are", "parameters are"))
-                    }
-                }),
-        )
+        ready(read(request.query_string()).map(Self))
     }
+}
+
+/// Refuses whatever is in the query string of a path that has no parameters.
+pub fn no_parameters(query: &str) -> Result<(), Problem> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct NoParameters {}
+
+    read::<NoParameters>(query).map(|NoParameters {}| ())
+}
+
+fn read<T: DeserializeOwned>(query: &str) -> Result<T, Problem> {
+    let parsed = web::Query::<T>::from_query(query);
+    parsed.map(web::Query::into_inner).map_err(|error| {
+        let WebQueryError::Deserialize(error) = &error else {
+            return invalid("query", "The query cannot be read. Correct it.");
+        };
+        let Explanation { field, detail } = explain("?", &error.to_string());
+        if field == "body" {
+            invalid(
+                "query",
+                "The query has a parameter that this path does not know. Leave it out.",
+            )
+        } else {
+            let detail = detail.replace("field of this request", "parameter of this path");
+            invalid(&field, &detail.replace("fields are", "parameters are"))
+        }
+    })
 }
 
 /// The problem of a parameter.

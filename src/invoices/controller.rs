@@ -14,14 +14,18 @@ use crate::http::json::Json;
 use crate::http::query::Query;
 use crate::http::{headers, respond, text};
 use crate::openapi::examples;
-use crate::openapi::problems::{JSON_BODY, PATH_WITH_ID, STORE, refusals};
+use crate::openapi::problems::{CALL, JSON_BODY, PATH_WITH_ID, STORE, refusals};
 use crate::openapi::schemas::{IdempotencyKey, InvoiceId, Replayed};
 use crate::router::{Routes, resource};
 
 /// Mounts the routes.
 pub fn configure(routes: &mut Routes) {
     routes
-        .service(resource("/v1/invoices", "GET, POST").get(list).post(create))
+        .service(
+            resource("/v1/invoices", "GET, POST")
+                .get_with_query(list)
+                .post(create),
+        )
         .service(
             resource("/v1/invoices/{id}", "GET, PATCH")
                 .get(show)
@@ -32,15 +36,15 @@ pub fn configure(routes: &mut Routes) {
 
 refusals! {
     /// Of creating an invoice.
-    CreateRefusals = [JSON_BODY, STORE], [InvalidIdempotencyKey, IdempotencyKeyReused, IdempotencyKeyInUse, InvoiceExists];
+    CreateRefusals = [CALL, JSON_BODY, STORE], [InvalidIdempotencyKey, IdempotencyKeyReused, IdempotencyKeyInUse, InvoiceExists];
     /// Of reading one.
-    ShowRefusals = [PATH_WITH_ID, STORE], [InvoiceNotFound];
+    ShowRefusals = [CALL, PATH_WITH_ID, STORE], [InvoiceNotFound];
     /// Of changing one.
-    ChangeRefusals = [JSON_BODY, PATH_WITH_ID, STORE], [InvoiceNotFound, ChargeInProgress, InvoiceNotChangeable];
+    ChangeRefusals = [CALL, JSON_BODY, PATH_WITH_ID, STORE], [InvoiceNotFound, ChargeInProgress, InvoiceNotChangeable];
     /// Of voiding one.
-    VoidRefusals = [PATH_WITH_ID, STORE], [InvoiceNotFound, ChargeInProgress, InvoiceNotChangeable];
+    VoidRefusals = [CALL, PATH_WITH_ID, STORE], [InvoiceNotFound, ChargeInProgress, InvoiceNotChangeable];
     /// Of listing them.
-    ListRefusals = [STORE], [InvalidParameter];
+    ListRefusals = [CALL, STORE], [];
 }
 
 #[utoipa::path(
@@ -54,13 +58,6 @@ refusals! {
             headers(
                 ("Location" = String, description = "The invoice's path."),
                 ("Idempotent-Replayed" = Replayed, description = "There when this answer was given before."),
-            ),
-            links(
-                ("GetInvoice" = (operation_id = "getInvoice", parameters(("id" = "$response.body#/id")))),
-                ("ChangeInvoice" = (operation_id = "changeInvoice", parameters(("id" = "$response.body#/id")))),
-                ("VoidInvoice" = (operation_id = "voidInvoice", parameters(("id" = "$response.body#/id")))),
-                ("ChargeInvoice" = (operation_id = "chargeInvoice", request_body = json!({"invoiceId": "$response.body#/id"}))),
-                ("ListChargesOfInvoice" = (operation_id = "listCharges", parameters(("invoiceId" = "$response.body#/id")))),
             ),
             example = examples::invoice,
         ),

@@ -10,7 +10,7 @@ use super::Metrics;
 use crate::charges::service::ChargesService;
 use crate::error::Problem;
 use crate::openapi::examples;
-use crate::openapi::problems::refusals;
+use crate::openapi::problems::{CALL, refusals};
 use crate::router::{Routes, resource};
 use crate::storage::SharedStore;
 use crate::tasks::Tasks;
@@ -34,7 +34,7 @@ pub fn configure(routes: &mut Routes) {
 
 refusals! {
     /// Of a scrape.
-    ScrapeRefusals = [], [InternalError];
+    ScrapeRefusals = [CALL], [InternalError];
 }
 
 #[utoipa::path(

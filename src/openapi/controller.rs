@@ -7,6 +7,7 @@ use actix_web::http::header::{CONTENT_ENCODING, LOCATION};
 use actix_web::web::{Data, Path};
 use utoipa_swagger_ui::Config;
 
+use super::problems::{CALL, refusals};
 use crate::access::guard::Guard;
 use crate::error::{Code, Problem};
 use crate::router::{Routes, resource};
@@ -17,12 +18,17 @@ const PAGE: &str = "/docs/index.html";
 /// What the page may load: its own files, and the pictures inside its style sheets. No other site may show it in a frame.
 const PAGE_POLICY: &str = "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
 
-/// Mounts the routes.
+/// Mounts the routes. The page is for browsers, which may have a query of their own.
 pub fn configure(routes: &mut Routes) {
     routes
         .service(resource("/openapi.json", "GET").get(document))
-        .service(resource("/docs", "GET").get(to_page))
-        .service(resource("/docs/{file}", "GET").get(page_file));
+        .service(resource("/docs", "GET").get_with_query(to_page))
+        .service(resource("/docs/{file}", "GET").get_with_query(page_file));
+}
+
+refusals! {
+    /// Of reading the document.
+    DocumentRefusals = [CALL], [];
 }
 
 #[utoipa::path(
@@ -31,6 +37,7 @@ pub fn configure(routes: &mut Routes) {
     responses(
         (status = 200, description = "OpenAPI 3.1.", body = Object, content_type = "application/json",
             example = super::examples::document),
+        DocumentRefusals,
     )
 )]
 pub(crate) async fn document(guard: Data<Guard>) -> HttpResponse {

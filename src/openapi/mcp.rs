@@ -1,14 +1,69 @@
 //! What `POST /mcp` answers with: messages of MCP, and the problems of whatever stands before its server.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde_json::json;
-use utoipa::IntoResponses;
 use utoipa::openapi::response::ResponseBuilder;
+use utoipa::openapi::schema::{AnyOf, Schema, SchemaType};
 use utoipa::openapi::{ContentBuilder, ObjectBuilder, RefOr, Response, Type};
+use utoipa::{IntoResponses, PartialSchema, ToSchema};
 
 use super::problems;
 use crate::error::Code;
+
+/// A message to the MCP server, as far as HTTP can tell whether it is one: a wrong method or wrong params are told by a
+/// message of MCP.
+pub struct McpMessage;
+
+impl PartialSchema for McpMessage {
+    fn schema() -> RefOr<Schema> {
+        let id = AnyOf::builder()
+            .item(ObjectBuilder::new().schema_type(Type::String))
+            .item(
+                ObjectBuilder::new()
+                    .schema_type(Type::Integer)
+                    .minimum(Some(i64::MIN))
+                    .maximum(Some(i64::MAX)),
+            )
+            .description(Some(
+                "Names a request. A message without one is a notification.",
+            ));
+        let maybe_object = || {
+            let types = SchemaType::from_iter([Type::Object, Type::Null]);
+            ObjectBuilder::new().schema_type(types)
+        };
+        ObjectBuilder::new()
+            .schema_type(Type::Object)
+            .description(Some(
+                "A request or a notification of MCP, in JSON-RPC 2.0. No list of them, and no answer: this server asks for nothing.",
+            ))
+            .property(
+                "jsonrpc",
+                ObjectBuilder::new()
+                    .schema_type(Type::String)
+                    .enum_values(Some(["2.0"])),
+            )
+            .property("id", id)
+            .property("method", ObjectBuilder::new().schema_type(Type::String))
+            .property("params", maybe_object().property("_meta", maybe_object()))
+            .required("jsonrpc")
+            .required("method")
+            .examples([
+                json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}),
+                json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "list_open_invoices", "arguments": {}}}),
+                json!({"jsonrpc": "2.0", "method": "notifications/initialized"}),
+            ])
+            .build()
+            .into()
+    }
+}
+
+impl ToSchema for McpMessage {
+    fn name() -> Cow<'static, str> {
+        Cow::Borrowed("McpMessage")
+    }
+}
 
 /// The responses of the MCP server.
 pub struct McpResponses;
@@ -16,6 +71,7 @@ pub struct McpResponses;
 impl IntoResponses for McpResponses {
     fn responses() -> BTreeMap<String, RefOr<Response>> {
         let mut responses = problems::responses(&[
+            Code::InvalidParameter,
             Code::BadRequest,
             Code::RequestTimeout,
             Code::PayloadTooLarge,

@@ -6,6 +6,7 @@
 pub mod controller;
 pub mod examples;
 mod headers;
+mod links;
 pub mod mcp;
 pub mod problems;
 pub mod schemas;
@@ -68,6 +69,7 @@ pub fn document(has_keys: bool) -> &'static str {
         let mut document = annotated();
         security::guard(&mut document, security::GUARD, security::OPEN, has_keys);
         headers::everywhere(&mut document);
+        links::everywhere(&mut document);
         let mut value = serde_json::to_value(&document).unwrap_or_else(|error| {
             // It is made of our own constants; a test reads all of it.
             tracing::error!(%error, "the API's document cannot be written");

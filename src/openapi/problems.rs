@@ -9,6 +9,9 @@ use utoipa::openapi::{ContentBuilder, ObjectBuilder, Ref, RefOr, Response, Type}
 
 use crate::error::{Code, PROBLEM_JSON};
 
+/// What every call can be refused with: a query parameter that it does not have.
+pub const CALL: &[Code] = &[Code::InvalidParameter];
+
 /// What a JSON body can be refused with before anything is done.
 pub const JSON_BODY: &[Code] = &[
     Code::MalformedJson,

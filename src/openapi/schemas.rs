@@ -22,6 +22,7 @@ use crate::invoices::dto::{
 use crate::invoices::model::InvoiceStatus;
 use crate::money::Currency;
 use crate::tools::render::Format;
+use crate::webhooks::dto::EVENT_TEXT_BYTES_MAX;
 
 /// Text without control characters; the letters of Unicode's category Cc, as [`char::is_control`] has them.
 const NO_CONTROLS: &str = r"^[^\x00-\x1f\x7f-\x9f]*$";
@@ -102,6 +103,10 @@ components! {
     IdempotencyKey = text(1, HEADER_KEY_LENGTH_MAX * 2 + 2, &key_pattern());
     /// `true`: this answer was given before, and nothing was done by this call.
     Replayed = words(["true"]);
+    /// The time of signing and what the secrets that are in use make of it and the body, as Stripe writes it.
+    StripeSignature = text(68, 3_000, "^t=[0-9]{1,15}(,v1=[0-9a-f]{64}){1,32}(,v0=[0-9a-f]{64}){0,9}$");
+    /// An id or a type of Stripe's.
+    EventText = text(1, EVENT_TEXT_BYTES_MAX, "^[!-~]+$");
     /// What a snapshot event of Stripe's is.
     EventWord = words(["event"]);
     /// A stable error code. Programs branch on it; titles and details may be reworded.

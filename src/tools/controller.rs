@@ -22,8 +22,8 @@ use crate::http::query::Query;
 use crate::http::respond;
 use crate::http::twins::NoTwins;
 use crate::openapi::examples;
-use crate::openapi::mcp::McpResponses;
-use crate::openapi::problems::refusals;
+use crate::openapi::mcp::{McpMessage, McpResponses};
+use crate::openapi::problems::{CALL, refusals};
 use crate::openapi::schemas::SessionName;
 use crate::router::{Routes, resource};
 
@@ -52,13 +52,13 @@ pub fn mcp_http(server: ToolServer, names: &OwnNames) -> McpHttp {
 /// Mounts the routes.
 pub fn configure(routes: &mut Routes) {
     routes
-        .service(resource("/v1/tools", "GET").get(list))
+        .service(resource("/v1/tools", "GET").get_with_query(list))
         .service(resource("/mcp", "POST").post(mcp));
 }
 
 refusals! {
     /// Of listing the tools.
-    ListRefusals = [], [InvalidParameter, InvalidRequest, InternalError];
+    ListRefusals = [CALL], [InvalidRequest, InternalError];
 }
 
 #[utoipa::path(
@@ -93,7 +93,7 @@ pub(crate) async fn list(query: Query<ListTools>) -> Result<HttpResponse, Proble
     summary = "The tools as an MCP server",
     description = "Streamable HTTP without sessions. Needs `Accept: application/json, text/event-stream`; MCP clients send it.",
     params(("X-Agent-Session" = Option<SessionName>, Header, description = "The caller's own name for its session, kept with the attempt.")),
-    request_body(content = Object, example = examples::mcp_request),
+    request_body(content = McpMessage, example = examples::mcp_request),
     responses(McpResponses)
 )]
 pub(crate) async fn mcp(

@@ -11,7 +11,8 @@ use super::service::WebhooksService;
 use crate::error::Problem;
 use crate::http::{json, respond};
 use crate::openapi::examples;
-use crate::openapi::problems::{STORE, refusals};
+use crate::openapi::problems::{CALL, STORE, refusals};
+use crate::openapi::schemas::StripeSignature;
 use crate::router::{Routes, resource};
 
 /// The largest event that is read, in bytes. Stripe names no limit; an event with a hundred expanded lines stays below.
@@ -34,7 +35,7 @@ pub fn configure(routes: &mut Routes) {
 
 refusals! {
     /// Of an event.
-    EventRefusals = [STORE], [
+    EventRefusals = [CALL, STORE], [
         WebhookSignatureInvalid, WebhooksNotConfigured, BadRequest, RequestTimeout, PayloadTooLarge, InvalidRequest
     ];
 }
@@ -43,7 +44,7 @@ refusals! {
     post, path = "/v1/webhooks/stripe", operation_id = "receiveStripeEvent", tag = "webhooks",
     summary = "Take in a snapshot event of Stripe's",
     description = "The signature must fit the raw bytes, one of the endpoint's secrets, and this machine's clock within 300 seconds. An event about a payment is stored once by its id; what it says is never used, the payment is fetched.",
-    params(("Stripe-Signature" = String, Header, description = "`t=UNIX_SECONDS,v1=HMAC_SHA256_IN_HEX`.")),
+    params(("Stripe-Signature" = StripeSignature, Header, description = "`t=UNIX_SECONDS,v1=HMAC_SHA256_IN_HEX`.")),
     request_body(content = EventBody, example = examples::event),
     responses(
         (status = 200, description = "The event is stored, or is about something that is kept elsewhere.", body = inline(Received), example = examples::received),

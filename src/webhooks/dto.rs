@@ -6,21 +6,23 @@ use serde::de::IgnoredAny;
 use utoipa::ToSchema;
 
 use super::model::ProviderEvent;
-use crate::openapi::schemas::EventWord;
+use crate::openapi::schemas::{EventText, EventWord};
 use crate::payments::stripe::is_plain_id;
 
-/// The longest id or type that is kept, in bytes; Stripe's ids have at most 255 characters.
-const TEXT_BYTES_MAX: usize = 255;
+/// The longest id or type of an event, in bytes; Stripe's ids have at most 255 characters.
+pub const EVENT_TEXT_BYTES_MAX: usize = 255;
 
 /// A snapshot event.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = StripeEvent)]
 pub struct EventBody {
+    #[schema(value_type = EventText)]
     id: String,
     /// `event`: the payload style is snapshot.
     #[schema(value_type = EventWord)]
     object: String,
     #[serde(rename = "type")]
+    #[schema(value_type = EventText)]
     kind: String,
     /// Unix seconds.
     created: i64,
@@ -87,7 +89,11 @@ pub fn read(body: &[u8], by_intent: bool) -> Received {
         return Received::Unreadable;
     };
     // Thin events (`v2.core.event`) carry no object and have another life cycle.
-    if event.object != "event" {
+    let is_fit = |text: &str| {
+        (1..=EVENT_TEXT_BYTES_MAX).contains(&text.len())
+            && text.bytes().all(|byte| byte.is_ascii_graphic())
+    };
+    if event.object != "event" || !is_fit(&event.id) || !is_fit(&event.kind) {
         return Received::Unreadable;
     }
     let object = event.data.object;
@@ -103,13 +109,6 @@ pub fn read(body: &[u8], by_intent: bool) -> Received {
     let Some(payment_id) = payment_id.filter(|id| is_plain_id(id)) else {
         return Received::Other;
     };
-    let is_fit = |text: &str| {
-        (1..=TEXT_BYTES_MAX).contains(&text.len())
-            && text.bytes().all(|byte| byte.is_ascii_graphic())
-    };
-    if !is_fit(&event.id) || !is_fit(&event.kind) {
-        return Received::Unreadable;
-    }
     Received::Payment(ProviderEvent {
         id: event.id,
         kind: event.kind,
@@ -166,7 +165,14 @@ mod tests {
 
     #[test]
     fn what_is_no_snapshot_event_is_not_read() {
-        let table: [(&str, Vec<u8>); 6] = [
+        let about = |id: &str, kind: &str, object: &str| {
+            let event = format!(
+                r#"{{"id":"{id}","object":"event","type":"{kind}","created":1,"data":{{"object":{object}}}}}"#
+            );
+            event.into_bytes()
+        };
+        let payment = r#"{"id":"pi_1","object":"payment_intent"}"#;
+        let table: [(&str, Vec<u8>); 9] = [
             ("nothing", vec![]),
             ("no JSON", b"{".to_vec()),
             ("no object", b"[]".to_vec()),
@@ -175,10 +181,10 @@ mod tests {
                 "a thin event",
                 br#"{"id":"evt_1","object":"v2.core.event","type":"v1.charge.updated","created":1,"data":{"object":{}}}"#.to_vec(),
             ),
-            (
-                "an event without an id",
-                br#"{"id":"","object":"event","type":"x","created":1,"data":{"object":{"id":"pi_1","object":"payment_intent"}}}"#.to_vec(),
-            ),
+            ("an event without an id", about("", "x", payment)),
+            ("the same about something else", about("", "x", "{}")),
+            ("an event of no type", about("evt_1", "", "{}")),
+            ("an endless id", about(&"e".repeat(256), "x", "{}")),
         ];
         for (case, body) in table {
             assert_eq!(read(&body, true), Received::Unreadable, "{case}");

@@ -97,7 +97,8 @@ const NOTHING_THERE: &[(&str, &str, [u16; 5])] = &[
     ("GET", "/v1/%69nvoices", [401, 200, 200, 401, 401]),
     ("GET", "/v1/charges/CHARGE/%65vidence", [401, 403, 200, 401, 401]),
     ("GET", "/v1/charges/CHARGE%2Fevidence", [401, 404, 404, 401, 401]),
-    ("GET", "/health/live?x=/metrics", [200, 200, 200, 200, 200]),
+    ("GET", "/health/live?x=/metrics", [400, 400, 400, 400, 400]),
+    ("GET", "/metrics?x=/health/live", [401, 403, 400, 401, 401]),
     ("GET", "/health/live/../../metrics", [401, 404, 404, 401, 401]),
 ];
 

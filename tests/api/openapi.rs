@@ -14,7 +14,7 @@ use crate::support::{Engine, TestApp};
 const PAGES: [&str; 2] = ["/docs", "/docs/{file}"];
 
 /// Every operation with its method and path.
-fn operations() -> Vec<(String, String, &'static Value)> {
+pub fn operations() -> Vec<(String, String, &'static Value)> {
     let mut found = Vec::new();
     for (path, item) in document()["paths"].as_object().unwrap() {
         for (method, operation) in item.as_object().unwrap() {
@@ -25,7 +25,7 @@ fn operations() -> Vec<(String, String, &'static Value)> {
 }
 
 /// A component, where something is a reference to one.
-fn resolved(value: &'static Value) -> &'static Value {
+pub fn resolved(value: &'static Value) -> &'static Value {
     match value["$ref"].as_str() {
         Some(reference) => document().pointer(&reference[1..]).unwrap(),
         None => value,
@@ -147,6 +147,14 @@ fn every_reference_and_every_link_has_its_target() {
             for link in response["links"].as_object().into_iter().flatten() {
                 let target = link.1["operationId"].as_str().unwrap();
                 assert!(ids.contains(target), "{method} {path}: {target}");
+                let taker = operations()
+                    .into_iter()
+                    .find(|(_, _, operation)| operation["operationId"] == target);
+                let taken = taker.unwrap().2["parameters"].as_array().unwrap();
+                for (name, _) in link.1["parameters"].as_object().into_iter().flatten() {
+                    let is_there = taken.iter().any(|parameter| parameter["name"] == *name);
+                    assert!(is_there, "{method} {path}: {target} has no {name}");
+                }
                 links += 1;
             }
         }

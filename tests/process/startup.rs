@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::support::{Engine, TestApp, answer_on};
 
@@ -137,6 +137,30 @@ on_both_stores! {
                     assert!(serde_json::from_str::<serde_json::Value>(line).is_ok(), "{line}");
                 }
             }
+        }
+    }
+
+    async fn what_a_stranger_sends_is_no_error_in_the_log_and_does_not_show_there(engine) {
+        let app = TestApp::start(engine).await;
+        for format in ["json", "pretty"] {
+            // The log as it is where nobody has chosen a filter.
+            let service = app.service().unset("RUST_LOG").set("LOG_FORMAT", format).start().await;
+            let message = r#"{"jsonrpc":"2.0","id":"from-a-stranger\n\n ERROR","method":"nothing/from-a-stranger"}"#;
+            let length = message.len();
+            for request in [
+                "GET /health/live HTTP/1.1\r\nHost: localhost\r\nfrom-a-stranger: \0\r\n\r\n".to_owned(),
+                "from-a-stranger\r\n\r\n".to_owned(),
+                format!("POST /mcp HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAccept: application/json, text/event-stream\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{message}"),
+            ] {
+                let mut stream = service.connect().await;
+                stream.write_all(request.as_bytes()).await.unwrap();
+                let mut answer = Vec::new();
+                stream.read_to_end(&mut answer).await.unwrap();
+                assert!(answer.starts_with(b"HTTP/1.1 "), "{request}");
+            }
+            service.written_to_stderr("answered").await;
+            let said = service.stderr();
+            assert!(!said.contains("from-a-stranger") && !said.contains("ERROR"), "{said}");
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Paths, methods and query strings.
 
 use super::{Case, RawRequest, case, judge, service};
+use crate::support::document::document;
 
 on_both_stores! {
     async fn a_method_that_a_path_does_not_have_is_refused_with_those_that_it_has(engine) {
@@ -96,6 +97,31 @@ on_both_stores! {
             refused("/v1/charges", query, "invoiceId");
         }
         refused("/v1/charges", "customerId=cus_1", "customerId");
+
+        judge(&app, cases).await;
+    }
+
+    async fn a_query_parameter_that_an_operation_does_not_have_is_refused_whatever_the_operation(engine) {
+        let app = service(engine).await;
+        let mut cases = Vec::new();
+        for (template, item) in document()["paths"].as_object().unwrap() {
+            let path = template.replace("{id}", "inv_1");
+            for (method, operation) in item.as_object().unwrap() {
+                let parameters = operation["parameters"].as_array().unwrap();
+                let has = |name: &str| parameters.iter().any(|parameter| parameter["in"] == "query" && parameter["name"] == name);
+                for name in ["status", "limit", "cursor", "customerId", "invoiceId", "format", "id", "foo", "API_KEY"] {
+                    if has(name) {
+                        continue;
+                    }
+                    let target = format!("{path}?{name}=1");
+                    let request = RawRequest::json(&method.to_ascii_uppercase(), &target, r#"{"invoiceId":"inv_1"}"#);
+                    cases.push(case(format!("{method} {target}"), request, (400, "invalid_parameter", name)));
+                }
+                let target = format!("{path}?%00=1");
+                cases.push(case(format!("{method} {target}"), RawRequest::new(&method.to_ascii_uppercase(), &target), (400, "invalid_parameter", "query")));
+            }
+        }
+        assert!(cases.len() > 150, "{}", cases.len());
 
         judge(&app, cases).await;
     }

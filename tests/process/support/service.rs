@@ -50,6 +50,12 @@ impl ServiceBuilder {
         self
     }
 
+    /// Leaves an environment variable out.
+    pub fn unset(mut self, name: &str) -> Self {
+        self.variables.retain(|(known, _)| known != name);
+        self
+    }
+
     /// One send to the provider, at most half a second; then a lease of two seconds is long enough.
     pub fn short_lease(self) -> Self {
         self.set("PROVIDER_TIMEOUT", "500ms")
