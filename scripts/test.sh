@@ -14,8 +14,12 @@ set -euo pipefail
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
 # shellcheck source=scripts/lib/postgres.sh
 source scripts/lib/postgres.sh
+# shellcheck source=scripts/lib/apt.sh
+source scripts/lib/apt.sh
 # shellcheck source=scripts/lib/pgbouncer.sh
 source scripts/lib/pgbouncer.sh
+# shellcheck source=scripts/lib/promtool.sh
+source scripts/lib/promtool.sh
 # shellcheck source=scripts/lib/stripe_mock.sh
 source scripts/lib/stripe_mock.sh
 # shellcheck source=scripts/lib/localstripe.sh
@@ -103,9 +107,11 @@ if ! postgres_provide; then
     harness_args+=(--skip postgres:: --skip postgres_only)
 fi
 if ! pgbouncer_provide; then
-    not_run+=("the service behind PgBouncer ($PGBOUNCER_MISSING)")
+    not_run+=("the service behind PgBouncer ($APT_MISSING)")
     harness_args+=(--skip ::pooler::)
 fi
+# Where it is missing, the tests that need it say so themselves.
+promtool_provide || echo "promtool: $APT_MISSING"
 if ! sdk_python_provide; then
     not_run+=("Python SDK test ($SDK_PYTHON_MISSING)")
     harness_args+=(--skip the_python_sdk_)

@@ -26,6 +26,9 @@ const LATENCY_BOUNDS: [f64; 14] = [
     0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 80.0, 300.0,
 ];
 
+/// Outcomes of webhook events of which the first one is an alert: their series begin at zero, or the first would be no increase.
+const ALARMING: [&str; 3] = ["parked", "unknown_invoice", "contradiction"];
+
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Outcome {
     outcome: &'static str,
@@ -88,6 +91,9 @@ impl Metrics {
             connections_in_use: Gauge::default(),
             connections_awaited: Gauge::default(),
         };
+        for outcome in ALARMING {
+            let _ = metrics.webhooks.get_or_create(&Outcome { outcome });
+        }
         metrics.register_work(&mut registry);
         registry.register(
             "unsettled_charges",

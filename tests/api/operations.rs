@@ -136,35 +136,67 @@ async fn the_metrics_are_the_published_ones_and_prometheus_reads_them() {
     assert_eq!(types, right);
     assert!(types.len() >= 17, "{text}");
 
-    let checked = Command::new("promtool")
-        .args(["check", "metrics"])
+    // Of these the first one is an alert, and a series that begins with it shows no increase.
+    for outcome in ["parked", "unknown_invoice", "contradiction"] {
+        let series = format!("chargeonce_webhook_events_total{{outcome=\"{outcome}\"}} 0\n");
+        assert!(text.contains(&series), "{text}");
+    }
+    promtool(&["check", "metrics"], &text);
+}
+
+#[test]
+fn the_alerts_are_raised_when_they_should_and_name_metrics_that_are_there() {
+    let rules = include_str!("../../deploy/prometheus/alerts.yml");
+    let dashboard = include_str!("../../deploy/grafana/chargeonce.json");
+    let panels: serde_json::Value = serde_json::from_str(dashboard).unwrap();
+    assert!(panels["panels"].as_array().unwrap().len() >= 10);
+    for (place, text) in [("alerts", rules), ("dashboard", dashboard)] {
+        let mut names = 0;
+        for (at, _) in text.match_indices("chargeonce_") {
+            let is_of_name = |c: &char| c.is_ascii_alphanumeric() || *c == '_';
+            let name: String = text[at..].chars().take_while(is_of_name).collect();
+            let base = ["_bucket", "_count", "_sum"]
+                .iter()
+                .find_map(|end| name.strip_suffix(end));
+            let base = base.unwrap_or(&name);
+            assert!(
+                PINNED.iter().any(|(known, _)| *known == base),
+                "{place}: {name}"
+            );
+            names += 1;
+        }
+        assert!(names >= 8, "{place}");
+    }
+    promtool(&["check", "rules", "deploy/prometheus/alerts.yml"], "");
+    promtool(&["test", "rules", "deploy/prometheus/alerts_test.yml"], "");
+}
+
+/// Runs Prometheus's own tool from the project's root; what it says on standard error is a failure, too.
+fn promtool(arguments: &[&str], input: &str) {
+    let started = Command::new("promtool")
+        .args(arguments)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn();
-    let mut promtool = match checked {
-        Ok(promtool) => promtool,
+    let mut running = match started {
+        Ok(running) => running,
         Err(error) => {
             // Not by a macro: the test harness would keep what that prints to itself.
-            writeln!(
-                std::io::stderr(),
-                "NOT RUN: promtool on the metrics ({error})"
-            )
-            .unwrap();
+            let line = format!("NOT RUN: promtool {} ({error})", arguments.join(" "));
+            writeln!(std::io::stderr(), "{line}").unwrap();
             return;
         }
     };
-    promtool
-        .stdin
-        .take()
-        .unwrap()
-        .write_all(text.as_bytes())
-        .unwrap();
-    let output = promtool.wait_with_output().unwrap();
+    let mut stdin = running.stdin.take().unwrap();
+    stdin.write_all(input.as_bytes()).unwrap();
+    drop(stdin);
+    let output = running.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(
         output.status.success() && said.is_empty(),
-        "{said}{}",
-        String::from_utf8_lossy(&output.stdout)
+        "{arguments:?}: {said}{told}"
     );
 }
