@@ -200,7 +200,7 @@ impl App {
 }
 
 /// The provider that the settings name.
-fn provider(settings: &Settings) -> Result<Arc<dyn PaymentProvider>, HttpSetupError> {
+pub(crate) fn provider(settings: &Settings) -> Result<Arc<dyn PaymentProvider>, HttpSetupError> {
     let dialect = |name, api, limits| StripeSettings {
         name,
         api,

@@ -8,6 +8,7 @@ pub mod app;
 pub mod audit;
 pub mod charges;
 pub mod config;
+pub mod doctor;
 pub mod error;
 pub mod health;
 pub mod http;

@@ -6,6 +6,7 @@
 )]
 
 mod audit_command;
+mod doctor_command;
 mod mcp_command;
 mod mock_command;
 mod reconcile_command;
@@ -20,6 +21,7 @@ use chargeonce::{storage, telemetry};
 use clap::{Parser, Subcommand};
 
 use audit_command::AuditCommand;
+use doctor_command::DoctorCommand;
 use mcp_command::McpCommand;
 use mock_command::MockCommand;
 use reconcile_command::ReconcileCommand;
@@ -42,6 +44,7 @@ enum Command {
     Reconcile(ReconcileCommand),
     Audit(AuditCommand),
     Review(ReviewCommand),
+    Doctor(DoctorCommand),
     MockStripe(MockCommand),
     Mcp(McpCommand),
 }
@@ -70,6 +73,7 @@ fn main() -> ExitCode {
         Command::Reconcile(command) => runtime.block_on(command.run()),
         Command::Audit(command) => return runtime.block_on(command.run()),
         Command::Review(command) => return runtime.block_on(command.run()),
+        Command::Doctor(command) => return runtime.block_on(command.run()),
         Command::MockStripe(command) => runtime.block_on(command.run()),
         Command::Mcp(command) => runtime.block_on(command.run()),
     };

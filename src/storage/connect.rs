@@ -9,9 +9,9 @@ use rustls_platform_verifier::BuilderVerifierExt;
 use secrecy::{ExposeSecret, SecretString};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::postgres::PostgresStore;
-use super::sqlite::SqliteStore;
-use super::{PoolState, SharedStore, StorageError};
+use super::postgres::{self, PostgresStore};
+use super::sqlite::{self, SqliteStore};
+use super::{Inspection, PoolState, SharedStore, StorageError};
 
 /// Which database a URL names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,6 +97,28 @@ pub async fn connect(settings: &StoreSettings) -> Result<SharedStore, StorageErr
         )),
     }
 }
+
+/// Looks at the store that the URL names, and changes nothing: neither its schema nor a file.
+pub async fn inspect(settings: &StoreSettings) -> Result<Inspection, StorageError> {
+    match settings.engine() {
+        Some(Engine::Postgres) => postgres::inspect(settings).await,
+        Some(Engine::Sqlite) => sqlite::inspect(settings).await,
+        None => Err(StorageError::Unavailable(
+            "DATABASE_URL names no database that is known here".into(),
+        )),
+    }
+}
+
+/// A text that a query gives back by the name `value`; empty for NULL.
+#[derive(diesel::QueryableByName)]
+pub(super) struct Word {
+    #[diesel(sql_type = diesel::sql_types::Text)]
+    pub value: String,
+}
+
+/// The version of the newest migration that the database's own table names.
+pub(super) const NEWEST_APPLIED: &str =
+    "SELECT coalesce(max(version), '') AS value FROM __diesel_schema_migrations";
 
 /// A pool whose every wait is bounded.
 pub(super) fn build_pool<M: Manager>(

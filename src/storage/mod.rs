@@ -28,7 +28,7 @@ pub mod schema;
 mod sqlite;
 mod statements;
 
-pub use connect::{Engine, StoreSettings, connect};
+pub use connect::{Engine, StoreSettings, connect, inspect};
 pub use error::StorageError;
 
 use async_trait::async_trait;
@@ -55,6 +55,29 @@ pub struct StoreCondition {
     pub schema: String,
     /// The version of the newest migration that this program has.
     pub schema_needed: String,
+}
+
+/// What a store is like from outside, before anything of it is used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Inspection {
+    /// There is no such file yet.
+    Absent,
+    /// A server that only repeats another's writes.
+    Standby,
+    /// A PostgreSQL that can be written to.
+    Postgres {
+        /// Its `server_version_num`, such as 150004.
+        version: i32,
+        /// True when a commit is on the disk before it is told (`fsync`).
+        commits_wait: bool,
+        /// Its time and its schema.
+        condition: StoreCondition,
+    },
+    /// An SQLite file.
+    Sqlite {
+        /// Its time and its schema.
+        condition: StoreCondition,
+    },
 }
 
 /// A pool of connections.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use diesel::connection::CacheSize;
 use diesel::prelude::*;
+use diesel::sql_types::{BigInt, Bool, Integer};
 use diesel_async::pooled_connection::deadpool::{Object, Pool};
 use diesel_async::pooled_connection::{
     AsyncDieselConnectionManager, ManagerConfig, RecyclingMethod,
@@ -15,10 +16,12 @@ use diesel_async::{
 use diesel_migrations::{EmbeddedMigrations, MigrationHarness, embed_migrations};
 use futures_util::FutureExt;
 
-use super::StorageError;
-use super::connect::{StoreSettings, build_pool, rustls_connector};
+use super::connect::{
+    NEWEST_APPLIED, StoreSettings, Word, build_pool, newest_version, rustls_connector,
+};
 use super::hosts;
 use super::schema::invoices;
+use super::{Inspection, StorageError, StoreCondition};
 
 pub type Connection = AsyncPgConnection;
 pub type Backend = diesel::pg::Pg;
@@ -186,4 +189,49 @@ async fn migrate(settings: &StoreSettings) -> Result<(), StorageError> {
     Transactions::commit_transaction(&mut harness.into_inner())
         .await
         .map_err(|error| unavailable(&error))
+}
+
+#[derive(QueryableByName)]
+struct Seen {
+    #[diesel(sql_type = Integer)]
+    version: i32,
+    #[diesel(sql_type = Bool)]
+    is_standby: bool,
+    #[diesel(sql_type = Bool)]
+    commits_wait: bool,
+    #[diesel(sql_type = Bool)]
+    has_schema: bool,
+    #[diesel(sql_type = BigInt)]
+    now_ms: i64,
+}
+
+const LOOK: &str = "SELECT current_setting('server_version_num')::int AS version, pg_is_in_recovery() AS is_standby, \
+    current_setting('fsync') = 'on' AS commits_wait, to_regclass('__diesel_schema_migrations') IS NOT NULL AS has_schema, \
+    (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now_ms";
+
+/// Looks at the server without using anything of its schema.
+pub async fn inspect(settings: &StoreSettings) -> Result<Inspection, StorageError> {
+    let mut connection = tokio::time::timeout(settings.timeout, establish(settings))
+        .await
+        .map_err(|_| StorageError::Unavailable("no connection in time".into()))?
+        .map_err(|error| StorageError::Unavailable(error.to_string()))?;
+    let seen: Seen = diesel::sql_query(LOOK).get_result(&mut connection).await?;
+    if seen.is_standby {
+        return Ok(Inspection::Standby);
+    }
+    let schema = if seen.has_schema {
+        let newest = diesel::sql_query(NEWEST_APPLIED);
+        newest.get_result::<Word>(&mut connection).await?.value
+    } else {
+        String::new()
+    };
+    Ok(Inspection::Postgres {
+        version: seen.version,
+        commits_wait: seen.commits_wait,
+        condition: StoreCondition {
+            now_ms: seen.now_ms,
+            schema,
+            schema_needed: newest_version::<Backend>(MIGRATIONS)?,
+        },
+    })
 }

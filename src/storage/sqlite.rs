@@ -11,10 +11,10 @@ use diesel_async::{AsyncConnection, RunQueryDsl, SimpleAsyncConnection};
 use diesel_migrations::{EmbeddedMigrations, MigrationHarness, embed_migrations};
 use futures_util::FutureExt;
 
-use super::StorageError;
-use super::connect::{StoreSettings, build_pool};
+use super::connect::{NEWEST_APPLIED, StoreSettings, Word, build_pool, newest_version};
 use super::fragments::clock_ms_utils;
 use super::schema::invoices;
+use super::{Inspection, StorageError, StoreCondition};
 
 pub type Connection = SyncConnectionWrapper<SqliteConnection>;
 pub type Backend = diesel::sqlite::Sqlite;
@@ -125,4 +125,35 @@ async fn establish(path: &str) -> ConnectionResult<Connection> {
         .await
         .map_err(ConnectionError::CouldntSetupConfiguration)?;
     Ok(connection)
+}
+
+/// Looks at the file without making or changing one.
+pub async fn inspect(settings: &StoreSettings) -> Result<Inspection, StorageError> {
+    const HAS_SCHEMA: &str = "SELECT coalesce(max(name), '') AS value FROM sqlite_master \
+        WHERE type = 'table' AND name = '__diesel_schema_migrations'";
+    let path = settings.sqlite_path();
+    if !std::path::Path::new(path).exists() {
+        return Ok(Inspection::Absent);
+    }
+    let mut connection = Connection::establish(path)
+        .await
+        .map_err(|error| StorageError::Unavailable(error.to_string()))?;
+    let table = diesel::sql_query(HAS_SCHEMA);
+    let has_schema = !table
+        .get_result::<Word>(&mut connection)
+        .await?
+        .value
+        .is_empty();
+    let schema = if has_schema {
+        let newest = diesel::sql_query(NEWEST_APPLIED);
+        newest.get_result::<Word>(&mut connection).await?.value
+    } else {
+        String::new()
+    };
+    let condition = StoreCondition {
+        now_ms: chrono::Utc::now().timestamp_millis(),
+        schema,
+        schema_needed: newest_version::<Backend>(MIGRATIONS)?,
+    };
+    Ok(Inspection::Sqlite { condition })
 }

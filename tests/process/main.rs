@@ -18,6 +18,7 @@ mod support;
 mod audit;
 mod chaos;
 mod crash;
+mod doctor;
 mod files;
 mod hangup;
 mod history;
