@@ -18,7 +18,11 @@ pub(super) const PREFIX: &str = "/_mock/";
 
 /// What there is, for people: method, name under the prefix, what it does.
 const CONTROLS: &[(&str, &str, &str)] = &[
-    ("GET", "ledger", "every payment, the truth to audit against"),
+    (
+        "GET",
+        "ledger",
+        "every payment and refund, the truth to audit against",
+    ),
     ("GET", "requests", "every request that was seen"),
     ("GET", "health", "whether the mock is up"),
     (

@@ -22,7 +22,7 @@ use super::delivery::{self, Carrier, WebhookSink};
 use super::fault::{Fault, FaultRule};
 use super::ledger::{Context, Ledger, Twist};
 use super::message::{MockReply, MockRequest, MockResponse, RecordedRequest};
-use super::refunds;
+use super::refunds::{self, Refund};
 use super::webhooks::{Delivery, RetryPolicy, WebhookEndpoint, WebhookFaultRule};
 
 /// The stand-in for Stripe. A handle: clones share one state.
@@ -86,13 +86,18 @@ impl MockStripe {
         let by_ms = i64::try_from(by.as_millis()).unwrap_or(i64::MAX);
         let mut state = self.lock();
         state.clock_offset_ms = state.clock_offset_ms.saturating_add(by_ms);
+        drop(state);
+        self.catch_up();
     }
 
     /// The truth to audit against.
     pub fn ledger(&self) -> Ledger {
+        self.catch_up();
         let state = self.lock();
+        let refunds = state.books.refunds.oldest_first();
         Ledger {
             payments: state.books.payments(),
+            refunds: refunds.map(Refund::row).collect(),
             requests: state.requests_seen,
         }
     }
@@ -207,17 +212,41 @@ impl MockStripe {
         state.webhooks.endpoint = endpoint;
     }
 
+    /// Lets happen what was to happen by itself until now.
+    fn catch_up(&self) {
+        with_events(&self.state, |_state| ());
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         lock(&self.state)
     }
 }
 
-/// Changes the state, and starts the delivery of the events that came of it.
+/// Changes the state, after what was due before it, and starts the delivery of the events that came of it.
 fn with_events<T>(shared: &Arc<Mutex<State>>, change: impl FnOnce(&mut State) -> T) -> T {
     let mut state = lock(shared);
+    let context = unasked(&state);
+    refunds::turn_due(&mut state.books, &context);
     let result = change(&mut state);
     delivery::post_new_events(shared, &mut state);
+    if std::mem::take(&mut state.books.turns.added) {
+        wake_later(shared, &state);
+    }
     result
+}
+
+/// Webhooks tell of what turns by itself, even if nothing else happens to the mock meanwhile.
+fn wake_later(shared: &Arc<Mutex<State>>, state: &State) {
+    let Some(carrier) = &state.carrier else {
+        return;
+    };
+    let shared = Arc::clone(shared);
+    // A moment later than due, so that a timer that is early is not too early.
+    let wait = Duration::from_millis(refunds::TURN_AFTER_MS.unsigned_abs() + 50);
+    carrier.runtime.spawn(async move {
+        sleep(wait).await;
+        with_events(&shared, |_state| ());
+    });
 }
 
 /// The context of what happens by itself, without a request.

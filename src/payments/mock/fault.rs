@@ -90,7 +90,7 @@ pub enum Fault {
     /// Executes nothing; a 500 is stored under the key and replays for ever.
     #[serde(rename = "error_500_before")]
     Error500Before,
-    /// Executes; a 500 is stored under the key and replays for ever, although the payment was made.
+    /// Executes; a 500 is stored under the key and replays for ever, although the payment or refund was made.
     #[serde(rename = "error_500_after")]
     Error500After,
     /// Answers 503; nothing is executed or stored.
@@ -104,9 +104,9 @@ pub enum Fault {
     Unauthorized,
     /// Executes and stores the answer, but sends a 200 with half of a JSON document.
     GarbageAfter,
-    /// Charges one minor unit more than was asked for.
+    /// Charges one minor unit more than was asked for; gives one less back, of two or more.
     WrongAmount,
-    /// Leaves the payment in `processing` until it is settled by hand.
+    /// Leaves the payment in `processing`, or the refund `pending`, until it is settled by hand.
     Processing,
 }
 

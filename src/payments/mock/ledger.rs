@@ -12,13 +12,15 @@ use super::customers::Customer;
 use super::events::Event;
 use super::intent::PaymentIntent;
 use super::payment_methods::SavedMethod;
-use super::refunds::Refund;
+use super::refunds::{Refund, Turns};
 
 /// What was taken, as the provider knows it. Serialises to the JSON of `GET /_mock/ledger`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ledger {
     /// One row for each PaymentIntent and for each Charge that stands alone, oldest first.
     pub payments: Vec<Payment>,
+    /// Every refund, oldest first.
+    pub refunds: Vec<RefundRow>,
     /// How many requests were seen, replays and refused ones included.
     pub requests: u64,
 }
@@ -43,7 +45,38 @@ pub struct Payment {
     pub created_at: String,
 }
 
+/// One refund, whether it gave money back or not: see [`RefundRow::status`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RefundRow {
+    /// The Refund's id.
+    pub id: String,
+    /// The `Idempotency-Key` of the request that made it.
+    pub idempotency_key: Option<String>,
+    /// `metadata[charge_id]`.
+    pub charge_id: Option<String>,
+    /// The PaymentIntent or, for one that stands alone, the Charge whose money it is: the `id` of a [`Payment`].
+    pub payment_id: String,
+    /// The amount in minor units.
+    pub amount: i64,
+    /// The currency in lower case.
+    pub currency: String,
+    /// The object's status; money is given back, or reserved for that, by `succeeded` and `pending`.
+    pub status: String,
+    /// The time of creation by the mock's clock, RFC 3339.
+    pub created_at: String,
+}
+
 impl Ledger {
+    /// The refunds of a charge that gave money back. More than one of the whole amount cannot be.
+    pub fn given_back(&self, charge_id: &str) -> Vec<&RefundRow> {
+        self.refunds
+            .iter()
+            .filter(|refund| refund.charge_id.as_deref() == Some(charge_id))
+            .filter(|refund| refund.status == "succeeded")
+            .collect()
+    }
+
     /// The successful payments of an invoice. More than one means that it was charged twice.
     pub fn succeeded(&self, invoice_id: &str) -> Vec<&Payment> {
         let wanted = |payment: &&Payment| payment.invoice_id.as_deref() == Some(invoice_id);
@@ -125,9 +158,9 @@ pub(super) struct Context {
 pub(super) enum Twist {
     /// The payment is made as asked.
     Straight,
-    /// One minor unit too much is charged.
+    /// One minor unit too much is charged, or too little given back.
     WrongAmount,
-    /// The payment has no verdict yet.
+    /// The payment or refund has no verdict yet.
     Processing,
 }
 
@@ -140,6 +173,8 @@ pub(super) struct Books {
     pub(super) charges: Shelf<Charge>,
     /// Refunds.
     pub(super) refunds: Shelf<Refund>,
+    /// What becomes of some of them by itself.
+    pub(super) turns: Turns,
     /// Customers, with those that exist by being named.
     pub(super) customers: Shelf<Customer>,
     /// PaymentMethods and cards that were saved.

@@ -65,7 +65,7 @@ pub use delivery::{WebhookPost, WebhookSink};
 pub use engine::MockStripe;
 pub use fault::{Fault, FaultRule};
 pub use http::serve;
-pub use ledger::{Ledger, Payment};
+pub use ledger::{Ledger, Payment, RefundRow};
 pub use message::{MockReply, MockRequest, MockResponse, RecordedRequest};
 pub use sender::{HttpSender, Reach};
 pub use webhooks::{

@@ -1,4 +1,7 @@
 //! Refunds: money given back, never more than was taken.
+//!
+//! Some turn by themselves, a while after they were made: Stripe's test cards for a refund that is pending first, and
+//! for one that comes back. What is due turns at whatever happens next to the mock ([`turn_due`]).
 
 use std::collections::BTreeMap;
 
@@ -8,8 +11,12 @@ use super::charges::{Charge, ChargeState};
 use super::errors::ApiError;
 use super::events::emit;
 use super::form::Params;
-use super::ledger::{Books, Context, Row, new_id, seconds};
+use super::ledger::{Books, Context, RefundRow, Row, Twist, new_id, rfc3339, seconds};
 use super::paging::{self, LIST_PARAMS};
+use super::scenario::RefundCourse;
+
+/// When a refund turns that does so by itself; Stripe says "some time later" (Stripe docs, Testing: refunds).
+pub(super) const TURN_AFTER_MS: i64 = 60_000;
 
 /// One refund.
 #[derive(Debug)]
@@ -25,6 +32,24 @@ pub(super) struct Refund {
     /// Why it failed, once it has.
     failure_reason: Option<&'static str>,
     metadata: BTreeMap<String, String>,
+    /// The `Idempotency-Key` that made it.
+    key: Option<String>,
+}
+
+/// The refunds that will turn by themselves.
+#[derive(Debug, Default)]
+pub(super) struct Turns {
+    due: Vec<Turn>,
+    /// True when one was added since somebody last asked for it.
+    pub(super) added: bool,
+}
+
+/// One refund to come to its end.
+#[derive(Debug)]
+struct Turn {
+    at_ms: i64,
+    refund_id: String,
+    success: bool,
 }
 
 impl Row for Refund {
@@ -38,6 +63,21 @@ impl Row for Refund {
 }
 
 impl Refund {
+    /// The row of the ledger.
+    pub(super) fn row(&self) -> RefundRow {
+        let payment = self.payment_intent.as_ref().unwrap_or(&self.charge);
+        RefundRow {
+            id: self.id.clone(),
+            idempotency_key: self.key.clone(),
+            charge_id: self.metadata.get("charge_id").cloned(),
+            payment_id: payment.clone(),
+            amount: self.amount,
+            currency: self.currency.clone(),
+            status: self.status.to_owned(),
+            created_at: rfc3339(self.created_ms),
+        }
+    }
+
     /// Stripe's JSON.
     pub(super) fn render(&self) -> Value {
         json!({
@@ -91,13 +131,19 @@ pub(super) fn create(
         let error = ApiError::refused(format!("Charge {} has already been refunded.", charge.id));
         return Err(error.code("charge_already_refunded"));
     }
-    let amount = amount.unwrap_or(rest);
+    let mut amount = amount.unwrap_or(rest);
     if amount > rest {
         let message = format!(
             "Refund amount ({amount}) is greater than unrefunded amount on charge ({rest})"
         );
         return Err(ApiError::refused(message).param("amount"));
     }
+    if context.twist == Twist::WrongAmount {
+        // Never above the rest, whatever the fault.
+        amount = (amount - 1).max(1);
+    }
+    let course = charge.instrument.scenario.refunds;
+    let pending = context.twist == Twist::Processing || course == RefundCourse::PendingThenSucceeds;
     let refund = Refund {
         id: new_id("re"),
         created_ms: context.now_ms,
@@ -106,14 +152,12 @@ pub(super) fn create(
         charge: charge.id.clone(),
         payment_intent: charge.payment_intent.clone(),
         reason,
-        status: if charge.instrument.scenario.refund_pending {
-            "pending"
-        } else {
-            "succeeded"
-        },
+        status: if pending { "pending" } else { "succeeded" },
         failure_reason: None,
         metadata,
+        key: context.key.clone(),
     };
+    plan_turn(books, context, course, &refund.id);
     let object = refund.render();
     emit(books, context, "refund.created", object.clone());
     if let Some(charge) = books.charges.get_mut(&refund.charge) {
@@ -123,6 +167,36 @@ pub(super) fn create(
     }
     books.refunds.add(refund);
     Ok(object)
+}
+
+/// Notes when a new refund will turn by itself. One that a fault has left pending waits for its verdict.
+fn plan_turn(books: &mut Books, context: &Context, course: RefundCourse, refund_id: &str) {
+    if context.twist == Twist::Processing {
+        return;
+    }
+    let success = match course {
+        RefundCourse::Succeeds => return,
+        RefundCourse::PendingThenSucceeds => true,
+        RefundCourse::SucceedsThenFails => false,
+    };
+    books.turns.added = true;
+    books.turns.due.push(Turn {
+        at_ms: context.now_ms + TURN_AFTER_MS,
+        refund_id: refund_id.to_owned(),
+        success,
+    });
+}
+
+/// Turns the refunds whose time has come. One that was settled by hand meanwhile stays as it is.
+pub(super) fn turn_due(books: &mut Books, context: &Context) {
+    let due: Vec<Turn> = books
+        .turns
+        .due
+        .extract_if(.., |turn| turn.at_ms <= context.now_ms)
+        .collect();
+    for turn in due {
+        settle(books, context, &turn.refund_id, turn.success);
+    }
 }
 
 /// The charge that the request means, if there is money on it to give back.

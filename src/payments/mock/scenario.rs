@@ -13,8 +13,19 @@ pub(super) struct Scenario {
     pub(super) verdict: Verdict,
     /// Whether it can be saved to a customer.
     pub(super) attachable: bool,
-    /// Whether a refund stays pending.
-    pub(super) refund_pending: bool,
+    /// What becomes of its refunds.
+    pub(super) refunds: RefundCourse,
+}
+
+/// What becomes of a refund, by the card that the money goes back to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RefundCourse {
+    /// It succeeds at once and for good.
+    Succeeds,
+    /// It is pending at first, and succeeds some time later.
+    PendingThenSucceeds,
+    /// It succeeds at once, and some time later the bank sends the money back.
+    SucceedsThenFails,
 }
 
 /// What happens when a card is charged.
@@ -115,7 +126,7 @@ const fn card(
         last4,
         verdict: Verdict::Approve,
         attachable: true,
-        refund_pending: false,
+        refunds: RefundCourse::Succeeds,
     }
 }
 
@@ -314,14 +325,17 @@ static SCENARIOS: &[Scenario] = &[
         "2685",
     ),
     Scenario {
-        refund_pending: true,
+        refunds: RefundCourse::PendingThenSucceeds,
         ..card(
             &["pm_card_pendingRefund", "tok_pendingRefund"],
             "visa",
             "7726",
         )
     },
-    card(&["pm_card_refundFail", "tok_refundFail"], "visa", "5126"),
+    Scenario {
+        refunds: RefundCourse::SucceedsThenFails,
+        ..card(&["pm_card_refundFail", "tok_refundFail"], "visa", "5126")
+    },
 ];
 
 /// The test card of that name, if Stripe has one.

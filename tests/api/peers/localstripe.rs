@@ -2,10 +2,12 @@
 
 use std::process::Command;
 
+use chargeonce::payments::outcome::{Failure, FailureKind, Outcome};
+use chargeonce::payments::refund::{RefundProvider, RefundState};
 use chargeonce::payments::stripe::StripeApi;
 use serde_json::{Value, json};
 
-use super::Peer;
+use super::{Peer, limits, refund_order, soon};
 use crate::support::{Engine, TestApp};
 
 async fn localstripe() -> Peer {
@@ -99,4 +101,53 @@ async fn an_invoice_is_charged_another_declined_and_then_charged_by_its_next_att
         .collect();
     invoices.sort_unstable();
     assert_eq!(invoices, ["inv_1", "inv_2"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs localstripe: make test"]
+async fn part_of_a_payment_is_given_back_and_the_refund_is_there() {
+    let peer = localstripe().await;
+    let provider = peer.provider(StripeApi::PaymentIntents);
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let post = reqwest::Method::POST;
+    let paid = "amount=1250&currency=usd&payment_method=pm_card_visa&confirm=true";
+    let payment = peer.ask(&client, post, "/v1/payment_intents", paid).await;
+    let payment_id = payment["id"].as_str().unwrap();
+
+    let order = refund_order(payment_id);
+    let request = provider.prepare_refund(&order);
+    let sent = provider.send_refund(&order.refund_key, &request, limits());
+    let Outcome::Succeeded(refund) = sent.await else {
+        panic!("not given back")
+    };
+
+    assert_eq!(
+        (refund.amount_minor, refund.currency.as_str()),
+        (400, "usd")
+    );
+    assert_eq!(refund.payment_id.as_deref(), Some(payment_id));
+    assert_eq!(refund.refund_key.as_deref(), Some("refund:chg_1"));
+    assert_eq!(refund.charge_id.as_deref(), Some("chg_1"));
+    assert_eq!(refund.installation_id.as_deref(), Some("ins_1"));
+    let there = provider.retrieve_refund(&refund.id, soon()).await.unwrap();
+    let there = there.unwrap();
+    assert_eq!(
+        (there.id.as_str(), &there.status),
+        (refund.id.as_str(), &RefundState::Succeeded)
+    );
+    assert_eq!(provider.retrieve_refund("re_gone", soon()).await, Ok(None));
+
+    let nothing = provider.prepare_refund(&refund_order("pi_gone"));
+    let sent = provider.send_refund("refund:chg_2", &nothing, limits());
+    let refused = sent.await;
+    assert!(
+        matches!(
+            refused,
+            Outcome::Failed(Failure {
+                kind: FailureKind::Refused,
+                ..
+            })
+        ),
+        "{refused:?}"
+    );
 }

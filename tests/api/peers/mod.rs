@@ -10,10 +10,12 @@ use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime};
 
 use tokio::net::TcpStream;
 
+use chargeonce::payments::provider::SendLimits;
+use chargeonce::payments::refund::RefundOrder;
 use chargeonce::payments::stripe::{
     Backoff, HttpSettings, HttpTransport, LimiterSettings, StripeApi, StripeProvider,
     StripeSettings,
@@ -104,5 +106,33 @@ impl Peer {
             limits: LimiterSettings::default(),
         };
         Arc::new(StripeProvider::new(settings, transport.unwrap()))
+    }
+}
+
+fn soon() -> Instant {
+    Instant::now() + Duration::from_secs(20)
+}
+
+/// A first send, within these.
+fn limits() -> SendLimits {
+    SendLimits {
+        wall_deadline: SystemTime::now() + Duration::from_secs(3_600),
+        deadline: soon(),
+        sent_before: false,
+    }
+}
+
+/// Gives part of a payment back.
+fn refund_order(payment_id: &str) -> RefundOrder {
+    RefundOrder {
+        charge_id: "chg_1".into(),
+        invoice_id: "inv_1".into(),
+        refund_key: "refund:chg_1".into(),
+        attempt: 1,
+        installation_id: "ins_1".into(),
+        payment_id: payment_id.to_owned(),
+        amount_minor: 400,
+        currency: "usd".into(),
+        reason: None,
     }
 }

@@ -2,16 +2,18 @@
 //! method, its Charges always succeed.
 
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use chargeonce::payments::outcome::{Failure, FailureKind, Outcome, PaymentStatus};
 use chargeonce::payments::provider::{
-    FrozenRequest, PaymentOrder, PaymentProvider, PaymentQuery, PreparedPayment, SendLimits,
+    FrozenRequest, PaymentOrder, PaymentProvider, PaymentQuery, PreparedPayment,
+};
+use chargeonce::payments::refund::{
+    RefundOrder, RefundProvider, RefundQuery, RefundReason, RefundState,
 };
 use chargeonce::payments::stripe::StripeApi;
 use serde_json::json;
 
-use super::Peer;
+use super::{Peer, limits, refund_order, soon};
 use crate::support::{Engine, TestApp};
 
 async fn stripe_mock() -> Peer {
@@ -37,10 +39,6 @@ fn order(open_payment_id: Option<&str>) -> PaymentOrder {
     }
 }
 
-fn soon() -> Instant {
-    Instant::now() + Duration::from_secs(20)
-}
-
 /// A schema error is a 400 without a code; anything the schema accepts is answered by a fixture.
 fn is_schema_error(outcome: &Outcome) -> bool {
     matches!(outcome, Outcome::Failed(Failure { kind: FailureKind::Refused, code, .. }) if code == "invalid_request_error")
@@ -48,12 +46,7 @@ fn is_schema_error(outcome: &Outcome) -> bool {
 }
 
 async fn send(provider: &dyn PaymentProvider, request: &FrozenRequest) -> Outcome {
-    let limits = SendLimits {
-        wall_deadline: std::time::SystemTime::now() + Duration::from_secs(3_600),
-        deadline: soon(),
-        sent_before: false,
-    };
-    provider.send("charge:inv_1", request, limits).await
+    provider.send("charge:inv_1", request, limits()).await
 }
 
 #[tokio::test]
@@ -154,6 +147,63 @@ async fn every_request_of_the_charges_client_fits_stripes_schema() {
             .await
             .unwrap();
         assert_eq!(listed, []);
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs stripe-mock: make test"]
+async fn every_request_of_a_refund_fits_stripes_schema() {
+    let peer = stripe_mock().await;
+    for (api, payment_id) in [
+        (StripeApi::PaymentIntents, "pi_1"),
+        (StripeApi::Charges, "ch_1"),
+    ] {
+        let provider = peer.provider(api);
+        let reasons = RefundReason::ALL.map(Some).into_iter();
+        for reason in reasons.chain([None]) {
+            let order = RefundOrder {
+                reason,
+                ..refund_order(payment_id)
+            };
+            let request = provider.prepare_refund(&order);
+            let sent = provider.send_refund(&order.refund_key, &request, limits());
+            let Outcome::Succeeded(refund) = sent.await else {
+                panic!("{api:?} {reason:?}: not given back")
+            };
+            assert_eq!(
+                (refund.amount_minor, refund.currency.as_str()),
+                (400, "usd")
+            );
+            assert_eq!(refund.payment_id.as_deref(), Some(payment_id));
+        }
+
+        // Its list has one refund without metadata, which is nobody's.
+        let query = RefundQuery {
+            payment_id: payment_id.to_owned(),
+            refund_id: Some("re_1".to_owned()),
+            since_ms: 1_700_000_000_000,
+        };
+        let found = provider.find_refunds(&query, soon()).await.unwrap();
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert_eq!(
+            (found[0].refund_key.as_ref(), found[1].id.as_str()),
+            (None, "re_1")
+        );
+        let page = provider.page_refunds(1_700_000_000_000, None, soon()).await;
+        assert_eq!(page.unwrap().refunds.len(), 1);
+        let one = provider.retrieve_refund("re_1", soon()).await.unwrap();
+        assert_eq!(one.unwrap().status, RefundState::Succeeded);
+
+        let mut request = provider.prepare_refund(&refund_order(payment_id));
+        request.body.push_str("&no_such_parameter=1");
+        let sent = provider.send_refund("refund:chg_1", &request, limits());
+        assert!(matches!(
+            sent.await,
+            Outcome::Failed(Failure {
+                kind: FailureKind::Refused,
+                ..
+            })
+        ));
     }
 }
 

@@ -117,7 +117,7 @@ pub struct Line {
     pub posts_refused: Arc<AtomicBool>,
     /// No GET gets through.
     pub gets_refused: Arc<AtomicBool>,
-    /// Of the GETs no list gets through, and single payments do.
+    /// Of the GETs no list gets through, and single payments and refunds do.
     pub lists_refused: Arc<AtomicBool>,
 }
 
@@ -132,7 +132,7 @@ impl Transport for Cuttable {
         let refused = match call.method {
             Method::Post => self.line.posts_refused.load(Ordering::SeqCst),
             Method::Get => {
-                let is_list = call.path() == "/v1/payment_intents";
+                let is_list = matches!(call.path(), "/v1/payment_intents" | "/v1/refunds");
                 let lists_refused = self.line.lists_refused.load(Ordering::SeqCst);
                 self.line.gets_refused.load(Ordering::SeqCst) || is_list && lists_refused
             }

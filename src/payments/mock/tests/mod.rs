@@ -7,6 +7,7 @@ mod idempotency;
 mod lists;
 mod objects;
 mod payments;
+mod refunds;
 mod search;
 mod steps;
 mod webhooks;

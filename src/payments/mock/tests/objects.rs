@@ -242,21 +242,3 @@ async fn only_taken_money_is_refunded() {
         "parameter_missing"
     );
 }
-
-#[tokio::test]
-async fn some_refunds_stay_pending() {
-    let mock = MockStripe::new();
-    let (_, charge) = post(
-        &mock,
-        "/v1/charges",
-        "amount=100&currency=usd&source=tok_pendingRefund",
-    )
-    .await;
-    let (_, refund) = post(
-        &mock,
-        "/v1/refunds",
-        &format!("charge={}", charge["id"].as_str().unwrap()),
-    )
-    .await;
-    assert_eq!(refund["status"], "pending");
-}

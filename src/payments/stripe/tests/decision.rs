@@ -2,56 +2,18 @@
 
 use super::super::decision::read;
 use super::super::request::Endpoint;
-use super::super::transport::{AnswerHeaders, Lost, TransportResult};
-use super::{answer, answer_with, charge, intent, lost, not_sent};
-use crate::payments::outcome::{FailureKind, NextStep, NotExecutedReason, Outcome};
+use super::super::transport::TransportResult;
+use super::{answer, answer_with, charge, cut, error, intent, lost, not_sent, short};
+use crate::payments::outcome::Outcome;
 
 const CREATE: Endpoint<'_> = Endpoint::CreateIntent;
 const CONFIRM: Endpoint<'_> = Endpoint::ConfirmIntent("pi_1");
 const CHARGE: Endpoint<'_> = Endpoint::CreateCharge;
 
-/// An outcome in short: the verdict, the payment, and whether a failed attempt left it open.
-fn short(outcome: &Outcome) -> String {
-    match outcome {
-        Outcome::Succeeded(payment) => format!("succeeded {} {}", payment.id, payment.amount_minor),
-        Outcome::Processing(payment) => format!("processing {}", payment.id),
-        Outcome::Failed(failure) => {
-            let kind = match failure.kind {
-                FailureKind::Declined => "declined",
-                FailureKind::Refused => "refused",
-                FailureKind::Canceled => "canceled",
-                FailureKind::NeverExecuted => "never executed",
-            };
-            let id = failure.payment_id.as_deref().unwrap_or("-");
-            let open = if failure.payment_open { " open" } else { "" };
-            format!("{kind} {} {id}{open}", failure.code)
-        }
-        Outcome::NotExecuted(not_executed) => match not_executed.reason {
-            NotExecutedReason::Unreachable => "not executed: unreachable".to_owned(),
-            NotExecutedReason::RateLimited => "not executed: rate limited".to_owned(),
-            NotExecutedReason::Credentials => "not executed: credentials".to_owned(),
-            NotExecutedReason::OutOfTime => "not executed: out of time".to_owned(),
-        },
-        Outcome::Unknown(unknown) => {
-            let next = match unknown.next {
-                NextStep::Resend => "resend",
-                NextStep::LookUp => "look up",
-                NextStep::LookUpElseReview => "look up or review",
-            };
-            let id = unknown.payment_id.as_deref().unwrap_or("-");
-            format!("unknown, {next} {id}")
-        }
-    }
-}
-
 fn check(rows: &[(&str, Endpoint<'_>, TransportResult, &str)]) {
     for (name, endpoint, result, expected) in rows {
         assert_eq!(short(&read(*endpoint, result)), *expected, "{name}");
     }
-}
-
-fn error(fields: &str) -> String {
-    format!(r#"{{"error":{{{fields}}}}}"#)
 }
 
 /// An error with a PaymentIntent inside.
@@ -60,13 +22,6 @@ fn error_on(fields: &str, status: &str) -> String {
         r#"{fields},"payment_intent":{}"#,
         intent("pi_1", status)
     ))
-}
-
-fn cut(status: u16) -> TransportResult {
-    TransportResult::Lost(Lost {
-        reason: "the body was cut".to_owned(),
-        head: Some((status, AnswerHeaders::default())),
-    })
 }
 
 const INVALID: &str = r#""type":"invalid_request_error""#;

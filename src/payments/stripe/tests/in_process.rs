@@ -1,33 +1,17 @@
 //! The whole adapter against the stateful stand-in, in this process and over HTTP: what the provider says, and what the
 //! stand-in's ledger says.
 
-use std::net::TcpListener;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use secrecy::SecretString;
 
-use super::super::StripeApi::{self, Charges, PaymentIntents};
-use super::super::retry::Backoff;
-use super::super::{
-    HttpSettings, HttpTransport, InProcessTransport, StripeProvider, StripeSettings,
-};
-use super::{deadline, settings};
-use crate::payments::mock::{self, Fault, FaultRule, MockStripe};
+use super::super::StripeApi::{Charges, PaymentIntents};
+use super::{FAULTS, deadline, over, over_http};
+use crate::payments::mock::{Fault, FaultRule, MockStripe};
 use crate::payments::outcome::{Outcome, PaymentStatus};
 use crate::payments::provider::{PaymentOrder, PaymentProvider, PaymentQuery, SendLimits};
 
 const KEY: &str = "charge:inv_1";
-
-fn provider(api: StripeApi, mock: &MockStripe) -> StripeProvider<InProcessTransport> {
-    let settings = StripeSettings {
-        name: "mock",
-        key_prefix: String::new(),
-        timeout: Duration::from_secs(2),
-        ..settings(api)
-    };
-    StripeProvider::new(settings, InProcessTransport::new(mock.clone()))
-}
 
 fn order(payment_method: Option<&str>) -> PaymentOrder {
     PaymentOrder {
@@ -76,7 +60,7 @@ fn taken(mock: &MockStripe) -> usize {
 async fn an_invoice_is_charged_to_the_customers_default() {
     for api in [PaymentIntents, Charges] {
         let mock = MockStripe::new();
-        let provider = provider(api, &mock);
+        let provider = over(api, &mock);
         let outcome = charge(&provider, &order(None), KEY).await;
         let Outcome::Succeeded(payment) = outcome else {
             panic!("{api:?}: {outcome:?}");
@@ -92,14 +76,6 @@ async fn an_invoice_is_charged_to_the_customers_default() {
         assert_eq!(listed, Ok(vec![payment]), "{api:?}");
     }
 }
-
-/// Each fault, and whether repeating the send resolves it. A stored 500 is resolved by a look-up only.
-#[rustfmt::skip]
-const FAULTS: [(Fault, bool); 10] = [
-    (Fault::DropBefore, true), (Fault::DropAfter, true), (Fault::HangBefore, true), (Fault::HangAfter, true),
-    (Fault::Error503, true), (Fault::RateLimit, true), (Fault::LockTimeout, true), (Fault::GarbageAfter, true),
-    (Fault::Error500Before, false), (Fault::Error500After, false),
-];
 
 async fn meet_fault(
     provider: &impl PaymentProvider,
@@ -131,7 +107,7 @@ async fn meet_fault(
 async fn whatever_is_lost_on_the_way_the_money_is_taken_once() {
     for (fault, resolved) in FAULTS {
         let mock = MockStripe::new();
-        meet_fault(&provider(PaymentIntents, &mock), &mock, fault, resolved).await;
+        meet_fault(&over(PaymentIntents, &mock), &mock, fault, resolved).await;
     }
 }
 
@@ -139,32 +115,8 @@ async fn whatever_is_lost_on_the_way_the_money_is_taken_once() {
 async fn over_http_it_is_the_same() {
     join_all(FAULTS.map(|(fault, resolved)| async move {
         let mock = MockStripe::new();
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let address = listener.local_addr().expect("an address");
-        let server = mock::serve(mock.clone(), listener).expect("a server");
-        let handle = server.handle();
-        tokio::spawn(server);
-        let http = HttpSettings {
-            base_url: format!("http://{address}"),
-            secret_key: SecretString::from("sk_test_mock"),
-            connect_timeout: Duration::from_secs(20),
-        };
-        let settings = StripeSettings {
-            timeout: Duration::from_secs(1),
-            backoff: Backoff {
-                first: Duration::from_millis(10),
-                longest: Duration::from_millis(50),
-            },
-            ..settings(PaymentIntents)
-        };
-        let transport = HttpTransport::new(&http).expect("a transport");
-        meet_fault(
-            &StripeProvider::new(settings, transport),
-            &mock,
-            fault,
-            resolved,
-        )
-        .await;
+        let (provider, handle) = over_http(&mock);
+        meet_fault(&provider, &mock, fault, resolved).await;
         handle.stop(false).await;
     }))
     .await;
@@ -173,7 +125,7 @@ async fn over_http_it_is_the_same() {
 #[tokio::test(start_paused = true)]
 async fn a_later_attempt_confirms_the_payment_that_a_decline_left_open() {
     let mock = MockStripe::new();
-    let provider = provider(PaymentIntents, &mock);
+    let provider = over(PaymentIntents, &mock);
     let declining = order(Some("pm_card_visa_chargeDeclined"));
     let outcome = charge(&provider, &declining, KEY).await;
     let Outcome::Failed(failure) = outcome else {
@@ -199,7 +151,7 @@ async fn a_later_attempt_confirms_the_payment_that_a_decline_left_open() {
 #[tokio::test(start_paused = true)]
 async fn an_open_payment_is_canceled_and_stays_so() {
     let mock = MockStripe::new();
-    let provider = provider(PaymentIntents, &mock);
+    let provider = over(PaymentIntents, &mock);
     let declining = order(Some("pm_card_visa_chargeDeclined"));
     let Outcome::Failed(failure) = charge(&provider, &declining, KEY).await else {
         panic!("not declined");

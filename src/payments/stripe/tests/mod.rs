@@ -1,17 +1,27 @@
 //! Tests of the adapter: a scripted transport that records its calls, and the settings that they share.
 
 use std::collections::VecDeque;
+use std::net::TcpListener;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use actix_web::dev::ServerHandle;
 use async_trait::async_trait;
+use secrecy::SecretString;
 
 use super::limiter::LimiterSettings;
 use super::retry::Backoff;
 use super::transport::{
     AnswerHeaders, HttpAnswer, HttpCall, Lost, Method, Transport, TransportResult,
 };
-use super::{StripeApi, StripeProvider, StripeSettings};
+use super::{
+    HttpSettings, HttpTransport, InProcessTransport, StripeApi, StripeProvider, StripeSettings,
+};
+use crate::payments::mock::{self, Fault, MockStripe};
+use crate::payments::outcome::{
+    FailureKind, NextStep, NotExecutedReason, Outcome, ProviderPayment,
+};
+use crate::payments::refund::ProviderRefund;
 
 mod decision;
 mod http;
@@ -19,6 +29,7 @@ mod in_process;
 mod log;
 mod lookup;
 mod prepare;
+mod refunds;
 mod send;
 
 /// A call as the transport saw it.
@@ -135,4 +146,113 @@ fn charge(id: &str, status: &str) -> String {
         "captured":false,"created":1700000000,
         "metadata":{{"invoice_id":"inv_1","installation_id":"inst","charge_key":"charge:inv_1"}}}}"#
     )
+}
+
+fn error(fields: &str) -> String {
+    format!(r#"{{"error":{{{fields}}}}}"#)
+}
+
+/// An answer of which only the head arrived.
+fn cut(status: u16) -> TransportResult {
+    TransportResult::Lost(Lost {
+        reason: "the body was cut".to_owned(),
+        head: Some((status, AnswerHeaders::default())),
+    })
+}
+
+/// What moved, or moves back, in short.
+trait Moved {
+    fn told(&self) -> (&str, i64);
+}
+
+impl Moved for ProviderPayment {
+    fn told(&self) -> (&str, i64) {
+        (&self.id, self.amount_minor)
+    }
+}
+
+impl Moved for ProviderRefund {
+    fn told(&self) -> (&str, i64) {
+        (&self.id, self.amount_minor)
+    }
+}
+
+/// An outcome in short: the verdict, the object, and whether a failed attempt left it open.
+fn short<P: Moved>(outcome: &Outcome<P>) -> String {
+    match outcome {
+        Outcome::Succeeded(moved) => {
+            let (id, amount_minor) = moved.told();
+            format!("succeeded {id} {amount_minor}")
+        }
+        Outcome::Processing(moved) => format!("processing {}", moved.told().0),
+        Outcome::Failed(failure) => {
+            let kind = match failure.kind {
+                FailureKind::Declined => "declined",
+                FailureKind::Refused => "refused",
+                FailureKind::Canceled => "canceled",
+                FailureKind::NeverExecuted => "never executed",
+            };
+            let id = failure.payment_id.as_deref().unwrap_or("-");
+            let open = if failure.payment_open { " open" } else { "" };
+            format!("{kind} {} {id}{open}", failure.code)
+        }
+        Outcome::NotExecuted(not_executed) => match not_executed.reason {
+            NotExecutedReason::Unreachable => "not executed: unreachable".to_owned(),
+            NotExecutedReason::RateLimited => "not executed: rate limited".to_owned(),
+            NotExecutedReason::Credentials => "not executed: credentials".to_owned(),
+            NotExecutedReason::OutOfTime => "not executed: out of time".to_owned(),
+        },
+        Outcome::Unknown(unknown) => {
+            let next = match unknown.next {
+                NextStep::Resend => "resend",
+                NextStep::LookUp => "look up",
+                NextStep::LookUpElseReview => "look up or review",
+            };
+            let id = unknown.payment_id.as_deref().unwrap_or("-");
+            format!("unknown, {next} {id}")
+        }
+    }
+}
+
+/// Each fault of the stand-in, and whether repeating the send resolves it. A stored 500 is resolved by a look-up only.
+#[rustfmt::skip]
+const FAULTS: [(Fault, bool); 10] = [
+    (Fault::DropBefore, true), (Fault::DropAfter, true), (Fault::HangBefore, true), (Fault::HangAfter, true),
+    (Fault::Error503, true), (Fault::RateLimit, true), (Fault::LockTimeout, true), (Fault::GarbageAfter, true),
+    (Fault::Error500Before, false), (Fault::Error500After, false),
+];
+
+/// The adapter over the stand-in in this process.
+fn over(api: StripeApi, mock: &MockStripe) -> StripeProvider<InProcessTransport> {
+    let settings = StripeSettings {
+        name: "mock",
+        key_prefix: String::new(),
+        timeout: Duration::from_secs(2),
+        ..settings(api)
+    };
+    StripeProvider::new(settings, InProcessTransport::new(mock.clone()))
+}
+
+/// The adapter over the stand-in behind a socket, and the handle to stop its server with.
+fn over_http(mock: &MockStripe) -> (StripeProvider<HttpTransport>, ServerHandle) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let server = mock::serve(mock.clone(), listener).expect("a server");
+    let handle = server.handle();
+    tokio::spawn(server);
+    let http = HttpSettings {
+        base_url: format!("http://{address}"),
+        secret_key: SecretString::from("sk_test_mock"),
+        connect_timeout: Duration::from_secs(20),
+    };
+    let settings = StripeSettings {
+        timeout: Duration::from_secs(1),
+        backoff: Backoff {
+            first: Duration::from_millis(10),
+            longest: Duration::from_millis(50),
+        },
+        ..settings(StripeApi::PaymentIntents)
+    };
+    let transport = HttpTransport::new(&http).expect("a transport");
+    (StripeProvider::new(settings, transport), handle)
 }
