@@ -13,6 +13,7 @@ use crate::charges::service::{ChargesConfig, ChargesService};
 use crate::config::{ProviderSettings, Settings};
 use crate::health::controller::Health;
 use crate::http::json::{BODY_BYTES_MAX, BodyTime};
+use crate::idempotency::reservation::millis;
 use crate::idempotency::service::IdempotencyService;
 use crate::invoices::service::InvoicesService;
 use crate::metrics::Metrics;
@@ -25,6 +26,7 @@ use crate::payments::stripe::{
     StripeApi, StripeProvider, StripeSettings,
 };
 use crate::reconciler::sweeper::Reconciler;
+use crate::refunds::service::{RefundsConfig, RefundsService};
 use crate::router::Routes;
 use crate::storage::{self, SharedStore, StorageError};
 use crate::tasks::Tasks;
@@ -32,7 +34,7 @@ use crate::tools::controller::{McpHttp, mcp_http};
 use crate::tools::local::LocalBackend;
 use crate::tools::server::ToolServer;
 use crate::webhooks::service::{WebhooksConfig, WebhooksService};
-use crate::{charges, health, invoices, metrics, openapi, router, tools, webhooks};
+use crate::{charges, health, invoices, metrics, openapi, refunds, router, tools, webhooks};
 
 /// How long the audit waits before it asks the provider a second time.
 const AUDIT_RETRY_WAIT: Duration = Duration::from_secs(1);
@@ -44,6 +46,8 @@ pub struct App {
     pub charges: ChargesService,
     /// Invoices.
     pub invoices: InvoicesService,
+    /// Refunds.
+    pub refunds: RefundsService,
     /// The background worker; whoever serves runs it.
     pub reconciler: Reconciler,
     /// Webhooks.
@@ -101,10 +105,23 @@ impl App {
             policy: settings.retry_policy(),
             reservation_ttl: settings.reservation_ttl,
             response_wait: settings.response_wait,
-            installation_id,
+            installation_id: installation_id.clone(),
             limits: settings.access.limits.clone(),
         };
         let charges = ChargesService::new(
+            store.clone(),
+            store.clone(),
+            Arc::clone(&provider),
+            tasks.clone(),
+            config,
+        );
+        let config = RefundsConfig {
+            key_window_ms: millis(settings.provider_key_window),
+            reservation_ttl: settings.reservation_ttl,
+            response_wait: settings.response_wait,
+            installation_id,
+        };
+        let refunds = RefundsService::new(
             store.clone(),
             store.clone(),
             provider,
@@ -142,6 +159,7 @@ impl App {
             guard: Data::new(Guard { keys, rates }),
             charges,
             invoices,
+            refunds,
             reconciler,
             webhooks,
             audit,
@@ -167,6 +185,7 @@ impl App {
         routes
             .app_data(self.guard.clone())
             .app_data(Data::new(self.charges.clone()))
+            .app_data(Data::new(self.refunds.clone()))
             .app_data(Data::new(self.webhooks.clone()))
             .app_data(Data::new(scrape))
             .app_data(Data::new(self.invoices.clone()))
@@ -184,6 +203,7 @@ impl App {
         routes
             .configure(invoices::controller::configure)
             .configure(charges::controller::configure)
+            .configure(refunds::controller::configure)
             .configure(tools::controller::configure)
             .configure(webhooks::controller::configure)
             .configure(health::controller::configure)

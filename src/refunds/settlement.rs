@@ -67,6 +67,14 @@ impl Ours<'_> {
     /// What in it contradicts this one. The answer of our own key need not carry the metadata (a stand-in may leave them
     /// out); where it carries them, they must be ours.
     pub fn mismatch(&self, found: &ProviderRefund) -> Option<String> {
+        self.other_money(found).or_else(|| {
+            differs(&found.refund_key, &self.refund.idempotency_key)
+                .then(|| format!("refund {} was made under another key", found.id))
+        })
+    }
+
+    /// What in it says that it gives other money back than this one asks for.
+    pub fn other_money(&self, found: &ProviderRefund) -> Option<String> {
         let refund = self.refund;
         if found.amount_minor != refund.amount_minor || found.currency != refund.currency {
             return Some(format!(
@@ -74,16 +82,14 @@ impl Ours<'_> {
                 found.id, found.amount_minor, found.currency, refund.amount_minor, refund.currency
             ));
         }
-        let differs = |mark: &Option<String>, own: &str| mark.as_deref().is_some_and(|m| m != own);
         if differs(&found.payment_id, self.payment_id) {
             return Some(format!("refund {} gives another payment back", found.id));
         }
         let is_marked_otherwise = differs(&found.charge_id, &refund.charge_id)
-            || differs(&found.refund_key, &refund.idempotency_key)
             || differs(&found.installation_id, self.installation_id);
         is_marked_otherwise.then(|| {
             format!(
-                "refund {} names another charge, another key or another installation",
+                "refund {} names another charge or another installation",
                 found.id
             )
         })
@@ -93,6 +99,11 @@ impl Ours<'_> {
     pub fn proves_success_alone(&self, found: &ProviderRefund) -> bool {
         found.status == RefundState::Succeeded && self.is(found)
     }
+}
+
+/// True for a mark that is there and is not ours.
+fn differs(mark: &Option<String>, own: &str) -> bool {
+    mark.as_deref().is_some_and(|mark| mark != own)
 }
 
 /// What to do after a send. `sent_before` is true when an earlier owner may have sent the request.
