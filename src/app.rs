@@ -25,7 +25,7 @@ use crate::payments::stripe::{
     Backoff, HttpSettings, HttpSetupError, HttpTransport, InProcessTransport, LimiterSettings,
     StripeApi, StripeProvider, StripeSettings,
 };
-use crate::reconciler::sweeper::Reconciler;
+use crate::reconciler::sweeper::{Finishers, Reconciler};
 use crate::refunds::service::{RefundsConfig, RefundsService};
 use crate::router::Routes;
 use crate::storage::{self, SharedStore, StorageError};
@@ -139,9 +139,13 @@ impl App {
                 by_intent: settings.provider.api() == StripeApi::PaymentIntents,
             },
         );
+        let finishers = Finishers {
+            charges: charges.clone(),
+            refunds: refunds.clone(),
+            webhooks: webhooks.clone(),
+        };
         let reconciler = Reconciler::new(
-            charges.clone(),
-            webhooks.clone(),
+            finishers,
             store.clone(),
             metrics.clone(),
             tasks.clone(),

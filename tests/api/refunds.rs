@@ -1,6 +1,7 @@
 //! Giving back what is left of a charge: once, whoever calls it and however often.
 
 mod parts;
+mod recovery;
 mod review;
 mod unknown;
 

@@ -24,6 +24,7 @@ const HOUR: Duration = Duration::from_secs(3_600);
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Swept {
     pub attempts: BTreeMap<&'static str, usize>,
+    pub refunds: BTreeMap<&'static str, usize>,
     pub events: usize,
 }
 
@@ -31,7 +32,14 @@ impl Swept {
     pub fn of(attempts: &[(&'static str, usize)]) -> Self {
         Self {
             attempts: attempts.iter().copied().collect(),
-            events: 0,
+            ..Self::default()
+        }
+    }
+
+    pub fn of_refunds(refunds: &[(&'static str, usize)]) -> Self {
+        Self {
+            refunds: refunds.iter().copied().collect(),
+            ..Self::default()
         }
     }
 
@@ -46,6 +54,7 @@ impl TestApp {
         let sweep = self.parts.reconciler.sweep().await.unwrap();
         Swept {
             attempts: sweep.attempts,
+            refunds: sweep.refunds,
             events: sweep.events,
         }
     }
