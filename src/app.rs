@@ -14,6 +14,7 @@ use crate::charges::service::{ChargesConfig, ChargesService};
 use crate::config::{ProviderSettings, Settings};
 use crate::health::controller::Health;
 use crate::http::json::{BODY_BYTES_MAX, BodyTime};
+use crate::idempotency::reservation::millis;
 use crate::idempotency::service::IdempotencyService;
 use crate::invoices::service::InvoicesService;
 use crate::metrics::Metrics;
@@ -26,15 +27,16 @@ use crate::payments::stripe::{
     Backoff, HttpSettings, HttpSetupError, HttpTransport, InProcessTransport, LimiterSettings,
     StripeApi, StripeProvider, StripeSettings,
 };
-use crate::reconciler::sweeper::Reconciler;
+use crate::reconciler::sweeper::{Finishers, Reconciler};
+use crate::refunds::service::{RefundsConfig, RefundsService};
 use crate::router::Routes;
 use crate::storage::{self, SharedStore, StorageError};
 use crate::tasks::Tasks;
 use crate::tools::controller::{McpHttp, mcp_http};
 use crate::tools::local::LocalBackend;
 use crate::tools::server::ToolServer;
-use crate::webhooks::service::{WebhooksConfig, WebhooksService};
-use crate::{charges, health, invoices, metrics, openapi, router, tools, webhooks};
+use crate::webhooks::service::{Listeners, WebhooksConfig, WebhooksService};
+use crate::{charges, health, invoices, metrics, openapi, refunds, router, tools, webhooks};
 
 /// How long the audit waits before it asks the provider a second time.
 const AUDIT_RETRY_WAIT: Duration = Duration::from_secs(1);
@@ -46,6 +48,8 @@ pub struct App {
     pub charges: ChargesService,
     /// Invoices.
     pub invoices: InvoicesService,
+    /// Refunds.
+    pub refunds: RefundsService,
     /// The background worker; whoever serves runs it.
     pub reconciler: Reconciler,
     /// Webhooks.
@@ -105,11 +109,24 @@ impl App {
             policy: settings.retry_policy(),
             reservation_ttl: settings.reservation_ttl,
             response_wait: settings.response_wait,
-            installation_id,
+            installation_id: installation_id.clone(),
             limits: settings.access.limits.clone(),
             metrics: metrics.clone(),
         };
         let charges = ChargesService::new(
+            store.clone(),
+            store.clone(),
+            Arc::clone(&provider),
+            tasks.clone(),
+            config,
+        );
+        let config = RefundsConfig {
+            key_window_ms: millis(settings.provider_key_window),
+            reservation_ttl: settings.reservation_ttl,
+            response_wait: settings.response_wait,
+            installation_id,
+        };
+        let refunds = RefundsService::new(
             store.clone(),
             store.clone(),
             provider,
@@ -118,7 +135,10 @@ impl App {
         );
         let webhooks = WebhooksService::new(
             store.clone(),
-            charges.clone(),
+            Listeners {
+                charges: charges.clone(),
+                refunds: refunds.clone(),
+            },
             metrics.clone(),
             tasks.clone(),
             WebhooksConfig {
@@ -126,9 +146,13 @@ impl App {
                 by_intent: settings.provider.api() == StripeApi::PaymentIntents,
             },
         );
+        let finishers = Finishers {
+            charges: charges.clone(),
+            refunds: refunds.clone(),
+            webhooks: webhooks.clone(),
+        };
         let reconciler = Reconciler::new(
-            charges.clone(),
-            webhooks.clone(),
+            finishers,
             store.clone(),
             metrics.clone(),
             tasks.clone(),
@@ -147,6 +171,7 @@ impl App {
             guard: Data::new(Guard { keys, rates, names }),
             charges,
             invoices,
+            refunds,
             reconciler,
             webhooks,
             audit,
@@ -173,6 +198,7 @@ impl App {
         routes
             .app_data(self.guard.clone())
             .app_data(Data::new(self.charges.clone()))
+            .app_data(Data::new(self.refunds.clone()))
             .app_data(Data::new(self.webhooks.clone()))
             .app_data(Data::new(scrape))
             .app_data(Data::new(self.invoices.clone()))
@@ -190,6 +216,7 @@ impl App {
         routes
             .configure(invoices::controller::configure)
             .configure(charges::controller::configure)
+            .configure(refunds::controller::configure)
             .configure(tools::controller::configure)
             .configure(webhooks::controller::configure)
             .configure(health::controller::configure)

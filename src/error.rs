@@ -2,6 +2,9 @@
 //!
 //! Every problem carries the two answers of the charge contract (`customerCharged`, `retry`), and a `detail` of one or
 //! two plain sentences that a language model can act on. Causes stay in the log: nothing internal reaches a caller.
+//! Those about a refund carry `refunded` besides.
+
+mod codes;
 
 use actix_web::http::StatusCode;
 use actix_web::http::header::{ALLOW, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
@@ -15,124 +18,18 @@ use crate::charges::model::{CustomerCharged, Retry};
 use crate::idempotency::key::HeaderKeyError;
 use crate::idempotency::service::KeyedError;
 use crate::openapi::schemas::{ErrorCode, ProblemType, Seconds};
+use crate::refunds::dto::RefundBody;
+use crate::refunds::lifecycle::RefundOutlook;
+use crate::refunds::model::Refunded;
 use crate::storage::StorageError;
+
+pub use codes::Code;
 
 /// The media type of a problem document.
 pub const PROBLEM_JSON: &str = "application/problem+json";
 
 /// How long a caller waits before it asks again when the store is away, in seconds.
 const STORAGE_WAIT_SECONDS: i64 = 5;
-
-macro_rules! codes {
-    ($($(#[$doc:meta])* $variant:ident = $word:literal, $status:literal, $title:literal;)*) => {
-        /// A stable error code. Programs branch on it; titles and details may be reworded.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub enum Code { $($(#[$doc])* $variant,)* }
-
-        impl Code {
-            /// Every code.
-            pub const ALL: &[Self] = &[$(Self::$variant,)*];
-
-            /// The code on the wire.
-            pub fn as_str(self) -> &'static str {
-                match self { $(Self::$variant => $word,)* }
-            }
-
-            /// Its HTTP status.
-            pub fn status(self) -> u16 {
-                match self { $(Self::$variant => $status,)* }
-            }
-
-            /// Its title.
-            pub fn title(self) -> &'static str {
-                match self { $(Self::$variant => $title,)* }
-            }
-        }
-    };
-}
-
-codes! {
-    /// The body is not JSON.
-    MalformedJson = "malformed_json", 400, "The body is not valid JSON";
-    /// A path or query parameter cannot be read.
-    InvalidParameter = "invalid_parameter", 400, "A parameter is not valid";
-    /// The `Idempotency-Key` header cannot be used.
-    InvalidIdempotencyKey = "invalid_idempotency_key", 400, "The Idempotency-Key header is not valid";
-    /// The request cannot be read as HTTP.
-    BadRequest = "bad_request", 400, "The request cannot be read";
-    /// The body arrives too slowly.
-    RequestTimeout = "request_timeout", 408, "The body did not arrive in time";
-    /// The body is too large.
-    PayloadTooLarge = "payload_too_large", 413, "The body is too large";
-    /// The body is not announced as JSON.
-    UnsupportedMediaType = "unsupported_media_type", 415, "The body must be JSON";
-    /// A field of the body is missing, unknown or has a value that is not allowed.
-    InvalidRequest = "invalid_request", 422, "The request is not valid";
-    /// The key was used for another request.
-    IdempotencyKeyReused = "idempotency_key_reused", 422, "The idempotency key was used for another request";
-    /// The first request with the key still runs.
-    IdempotencyKeyInUse = "idempotency_key_in_use", 409, "A request with this idempotency key is still running";
-    /// There is no valid API key.
-    Unauthorized = "unauthorized", 401, "The call needs a valid API key";
-    /// The API key is not good for this.
-    Forbidden = "forbidden", 403, "The API key does not allow this";
-    /// Without API keys: the call does not name this service.
-    HostNotAllowed = "host_not_allowed", 403, "The call does not name this service";
-    /// The charge is over a limit of the API key.
-    LimitExceeded = "limit_exceeded", 403, "The charge is over a limit of the API key";
-    /// The API key has made too many requests.
-    RateLimited = "rate_limited", 429, "Too many requests with this API key";
-    /// There is no such path.
-    RouteNotFound = "route_not_found", 404, "There is nothing at this path";
-    /// The path has no such method.
-    MethodNotAllowed = "method_not_allowed", 405, "This path does not answer to this method";
-    /// There is no such invoice.
-    InvoiceNotFound = "invoice_not_found", 404, "There is no such invoice";
-    /// The id belongs to an invoice with other content.
-    InvoiceExists = "invoice_exists", 409, "An invoice with this id exists and has other content";
-    /// The invoice is void.
-    InvoiceNotChargeable = "invoice_not_chargeable", 409, "The invoice cannot be charged";
-    /// The invoice is paid or void and does not change any more.
-    InvoiceNotChangeable = "invoice_not_changeable", 409, "The invoice cannot be changed any more";
-    /// There is no such charge.
-    ChargeNotFound = "charge_not_found", 404, "There is no such charge";
-    /// Somebody is charging the invoice right now.
-    ChargeInProgress = "charge_in_progress", 409, "The invoice is being charged right now";
-    /// A person must decide about the charge.
-    ChargeNeedsReview = "charge_needs_review", 409, "A person must decide about this charge";
-    /// The charge does not wait for a decision.
-    ChargeNotInReview = "charge_not_in_review", 409, "The charge does not wait for a decision";
-    /// The provider shows something else than the operator has found.
-    ResolutionContradicted = "resolution_contradicted", 409, "The payment provider contradicts the decision";
-    /// A webhook's signature does not fit its bytes, its time or our secrets.
-    WebhookSignatureInvalid = "webhook_signature_invalid", 400, "The webhook's signature is not valid";
-    /// No secret is set with which a webhook could be checked.
-    WebhooksNotConfigured = "webhooks_not_configured", 503, "Webhooks are not set up";
-    /// The bank or the provider's risk rules refused the payment.
-    ChargeDeclined = "charge_declined", 402, "The payment was declined";
-    /// The provider refused the request.
-    ChargeRefused = "charge_refused", 402, "The payment provider refused the request";
-    /// The payment was cancelled before it took money.
-    ChargeCanceled = "charge_canceled", 409, "The payment was cancelled before it took money";
-    /// The provider has no trace of the attempt.
-    ChargeNeverExecuted = "charge_never_executed", 409, "The payment provider has no trace of the attempt";
-    /// A hard decline of the same payment method.
-    RetryNotAdvised = "retry_not_advised", 402, "This payment method must not be tried again";
-    /// All attempts are used up.
-    AttemptsExhausted = "attempts_exhausted", 402, "All attempts for this invoice are used up";
-    /// The customer has no payment method that could be charged.
-    NoPaymentMethod = "no_payment_method", 409, "The customer cannot be charged";
-    /// The provider cannot be reached; surely nothing was sent.
-    ProviderUnavailable = "provider_unavailable", 503, "The payment provider is not available";
-    /// `chargeonce mcp` cannot reach the service that it asks. The service itself never says so.
-    ServiceUnreachable = "service_unreachable", 503, "The service cannot be reached";
-    /// The store cannot be reached.
-    StorageUnavailable = "storage_unavailable", 503, "The service's database is not available";
-    /// The service cannot work with its store as it is.
-    NotReady = "not_ready", 503, "The service is not ready";
-    /// A defect.
-    InternalError = "internal_error", 500, "Something is wrong in this service";
-}
 
 /// A problem document.
 #[derive(Debug, Clone)]
@@ -170,6 +67,14 @@ pub(crate) struct Document {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = ChargeBody, required = false)]
     charge: Option<ChargeBody>,
+    /// Of a refund: was the money given back that the call is about?
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Refunded, required = false)]
+    refunded: Option<Refunded>,
+    /// The refund that the problem is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = RefundBody, required = false)]
+    refund: Option<RefundBody>,
     #[serde(skip)]
     allow: Option<String>,
     #[serde(skip)]
@@ -194,6 +99,8 @@ impl Problem {
             retry_after_seconds: None,
             field: None,
             charge: None,
+            refunded: None,
+            refund: None,
             allow: None,
             authenticate: false,
         }))
@@ -243,6 +150,37 @@ impl Problem {
     /// Adds the charge that the problem is about.
     pub fn charge(mut self, charge: ChargeBody) -> Self {
         self.0.charge = Some(charge);
+        self
+    }
+
+    /// Sets the two answers about a refund. `customerCharged` stays what it is.
+    pub fn refund_outlook(mut self, outlook: RefundOutlook) -> Self {
+        self.0.refunded = Some(outlook.refunded);
+        self.0.retry = outlook.retry;
+        self.0.retry_after_seconds = outlook.retry_after_seconds;
+        self
+    }
+
+    /// Says whether the customer was charged, which is known of the charge.
+    pub fn customer_charged(mut self, customer_charged: CustomerCharged) -> Self {
+        self.0.customer_charged = customer_charged;
+        self
+    }
+
+    /// Of an answer about refunds that does not say what is known of the money: nothing was given back where nothing was
+    /// done, and else it is not known.
+    pub fn of_refunds(mut self) -> Self {
+        let told = match self.0.customer_charged {
+            CustomerCharged::No => Refunded::No,
+            CustomerCharged::Yes | CustomerCharged::Unknown => Refunded::Unknown,
+        };
+        self.0.refunded.get_or_insert(told);
+        self
+    }
+
+    /// Adds the refund that the problem is about.
+    pub fn refund(mut self, refund: RefundBody) -> Self {
+        self.0.refund = Some(refund);
         self
     }
 

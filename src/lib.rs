@@ -19,6 +19,7 @@ pub mod money;
 pub mod openapi;
 pub mod payments;
 pub mod reconciler;
+pub mod refunds;
 pub mod router;
 pub mod server;
 pub mod storage;

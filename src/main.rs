@@ -12,6 +12,7 @@ mod mock_command;
 mod reconcile_command;
 mod review_command;
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use chargeonce::app::App;
@@ -111,33 +112,42 @@ async fn serve() -> Outcome {
     telemetry::start(settings.log_format);
     let app = App::build(&settings).await?;
     let server = BoundServer::bind(app, settings.host, settings.port, settings.shutdown_grace)?;
-    greet(&settings, &format!("http://{}", server.address()));
+    // Whoever closes our output early does not want the lines; the service goes on.
+    let url = format!("http://{}", server.address());
+    let greeted = greet(&settings, &url, &mut std::io::stdout().lock());
+    drop(greeted);
     Ok(server.run().await?)
 }
 
 /// The first lines that a newcomer sees.
-fn greet(settings: &Settings, url: &str) {
+fn greet(settings: &Settings, url: &str, out: &mut dyn Write) -> std::io::Result<()> {
     let store = settings.store.describe();
     let provider = match &settings.provider {
         ProviderSettings::Mock { .. } => "mock (in this process; nobody's money)".to_owned(),
         ProviderSettings::Stripe { api_base, .. } => format!("stripe at {api_base}"),
     };
-    println!("chargeonce listens on {url}");
-    println!("  store     {store}");
-    println!("  provider  {provider}");
+    writeln!(out, "chargeonce listens on {url}")?;
+    writeln!(out, "  store     {store}")?;
+    writeln!(out, "  provider  {provider}")?;
     let header = if settings.access.keys.is_empty() {
         String::new()
     } else {
-        println!("  access    by API key");
+        writeln!(out, "  access    by API key")?;
         " -H \"Authorization: Bearer $API_KEY\"".to_owned()
     };
-    println!("Try it (charge the invoice twice: it is charged once):");
-    println!(
+    writeln!(
+        out,
+        "Try it (charge the invoice twice: it is charged once):"
+    )?;
+    writeln!(
+        out,
         "  curl -s {url}/v1/invoices{header} -H 'Content-Type: application/json' -d '{{\"id\":\"inv_1\",\"customerId\":\"cus_1\",\"amountCents\":1250,\"currency\":\"usd\"}}'"
-    );
-    println!(
+    )?;
+    writeln!(
+        out,
         "  curl -is {url}/v1/charges{header} -H 'Content-Type: application/json' -d '{{\"invoiceId\":\"inv_1\"}}'"
-    );
+    )?;
+    Ok(())
 }
 
 async fn migrate() -> Outcome {

@@ -60,6 +60,11 @@ fn summary(sweep: &Sweep) -> String {
     for (outcome, count) in &sweep.attempts {
         lines.push(format!("  {outcome:<16}  {count}"));
     }
+    let looked_at: usize = sweep.refunds.values().sum();
+    lines.push(format!("refunds looked at   {looked_at}"));
+    for (outcome, count) in &sweep.refunds {
+        lines.push(format!("  {outcome:<16}  {count}"));
+    }
     lines.push(format!("events dealt with   {}", sweep.events));
     if let Some(reading) = &sweep.backlog {
         let backlog = &reading.value;
@@ -76,6 +81,17 @@ fn summary(sweep: &Sweep) -> String {
             "reviews open        {}{}",
             backlog.reviews,
             age(backlog.oldest_review_ms)
+        ));
+        let refunds = &backlog.refunds;
+        lines.push(format!(
+            "refunds unsettled   {}{}",
+            refunds.unsettled,
+            age(refunds.oldest_unsettled_ms)
+        ));
+        lines.push(format!(
+            "refund reviews      {}{}",
+            refunds.reviews,
+            age(refunds.oldest_review_ms)
         ));
         lines.push(format!("events pending      {}", backlog.events));
     }

@@ -33,7 +33,13 @@ impl BoundServer {
         port: u16,
         grace: Duration,
     ) -> std::io::Result<Self> {
-        let listener = TcpListener::bind((host, port))?;
+        let listener = TcpListener::bind((host, port)).map_err(|error| {
+            let hint = match error.kind() {
+                std::io::ErrorKind::AddrInUse => " is taken; set PORT (0 takes a free one)",
+                _ => " cannot be listened on",
+            };
+            std::io::Error::new(error.kind(), format!("{host}:{port}{hint}: {error}"))
+        })?;
         let address = listener.local_addr()?;
         let parts = app.clone();
         let header_time = app.header_time;

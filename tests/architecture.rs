@@ -112,6 +112,8 @@ fn decisions_are_pure() {
         "src/charges/settlement.rs",
         "src/charges/takeover.rs",
         "src/charges/journal.rs",
+        "src/refunds/lifecycle.rs",
+        "src/refunds/settlement.rs",
         "src/reconciler/plan.rs",
         "src/webhooks/plan.rs",
         "src/webhooks/signature.rs",

@@ -55,6 +55,12 @@ pub const ROUTES: &[Route] = &[
     route("POST", "/v1/invoices/{id}/void", Access::Admin),
     route("GET", "/v1/charges/{id}/evidence", Access::Admin),
     route("POST", "/v1/charges/{id}/resolve", Access::Admin),
+    // Agents take money at most; they give none back.
+    route("GET", "/v1/refunds", Access::Admin),
+    route("POST", "/v1/refunds", Access::Admin),
+    route("GET", "/v1/refunds/{id}", Access::Admin),
+    route("GET", "/v1/refunds/{id}/evidence", Access::Admin),
+    route("POST", "/v1/refunds/{id}/resolve", Access::Admin),
     route("GET", "/metrics", Access::Admin),
 ];
 

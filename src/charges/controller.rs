@@ -15,12 +15,12 @@ use super::repository::ChargeFilter;
 use super::review::{NOTE_LENGTH_MAX, OperatorVerdict};
 use super::service::{ChargeAnswer, ChargesService};
 use super::status::StatusBody;
-use super::waiting::Wait;
 use crate::access::caller::Caller;
 use crate::error::{Code, Problem};
 use crate::http::json::Json;
 use crate::http::query::{Query, bad_cursor, cut_page, decode_cursor, invalid, page_limit};
 use crate::http::{headers, respond, text};
+use crate::idempotency::running::Wait;
 use crate::openapi::examples;
 use crate::openapi::problems::{CALL, JSON_BODY, PATH_WITH_ID, STORE, refusals};
 use crate::openapi::schemas::{

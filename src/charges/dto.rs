@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::lifecycle::{RetryPolicy, outlook};
-use super::model::{Charge, ChargeStatus, CustomerCharged, Retry};
+use super::model::{AskedBy, Charge, ChargeStatus, CustomerCharged, Retry};
 use super::repository::Evidence;
 use crate::access::caller::Caller;
 use crate::openapi::schemas::{
@@ -103,7 +103,7 @@ pub struct ChargeBody {
 #[derive(Debug, Clone, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = AskedBy)]
-struct AskedByBody {
+pub(crate) struct AskedByBody {
     /// The API key's name; null where no keys were configured.
     #[schema(required = true)]
     key_name: Option<String>,
@@ -112,6 +112,16 @@ struct AskedByBody {
     /// The caller's own name for its session, if it sent one (`X-Agent-Session`).
     #[schema(required = true)]
     session: Option<String>,
+}
+
+impl From<AskedBy> for AskedByBody {
+    fn from(asked: AskedBy) -> Self {
+        Self {
+            key_name: asked.key_name,
+            request_id: asked.request_id,
+            session: asked.session,
+        }
+    }
 }
 
 /// Why an attempt failed, in the provider's words.
@@ -170,11 +180,7 @@ impl ChargeBody {
     pub fn seen_by(mut self, caller: &Caller, charge: &Charge) -> Self {
         if caller.is_admin() {
             let asked = charge.asked_by.clone();
-            self.asked_by = Some(asked.map(|asked| AskedByBody {
-                key_name: asked.key_name,
-                request_id: asked.request_id,
-                session: asked.session,
-            }));
+            self.asked_by = Some(asked.map(AskedByBody::from));
         }
         self
     }

@@ -33,7 +33,7 @@ impl Journal {
         if takeovers > 0 {
             let how = match recovery {
                 Recovery::Resend => "to send the same request under the same key again",
-                Recovery::LookUp => "to look the payment up",
+                Recovery::LookUp => "to look it up",
             };
             let detail = format!("takeover {takeovers}, {how}");
             journal.add(EvidenceKind::TakenOver, detail, now_ms);
@@ -66,10 +66,10 @@ impl Journal {
     }
 }
 
-/// The outcome of a send.
-pub fn sent(outcome: &Outcome) -> String {
+/// The outcome of a send; `in_words` tells of the object that it names.
+pub fn sent<P>(outcome: &Outcome<P>, in_words: impl Fn(&P) -> String) -> String {
     match outcome {
-        Outcome::Succeeded(payment) | Outcome::Processing(payment) => found_one(payment),
+        Outcome::Succeeded(object) | Outcome::Processing(object) => in_words(object),
         Outcome::Failed(failure) => format!("failed: {}", failure.code),
         Outcome::NotExecuted(reason) => format!("not executed: {}", reason.detail),
         Outcome::Unknown(unknown) => format!("unknown: {}", unknown.reason),
@@ -85,7 +85,8 @@ pub fn found(payments: &[ProviderPayment]) -> String {
     each.join("; ")
 }
 
-fn found_one(payment: &ProviderPayment) -> String {
+/// A payment as the provider shows it.
+pub fn found_one(payment: &ProviderPayment) -> String {
     format!(
         "{} {}, {} {}",
         payment.id,

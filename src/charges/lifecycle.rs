@@ -20,13 +20,13 @@ use crate::payments::declines::{DeclineClass, classify};
 use crate::payments::outcome::{Failure, FailureKind};
 
 /// How long a caller is asked to wait for a charge that is being worked on, in milliseconds.
-const POLL_MS: i64 = 2_000;
+pub(crate) const POLL_MS: i64 = 2_000;
 
 /// How long a caller is advised to wait after a decline that time may cure, in seconds, where no cooldown is set.
 const DECLINE_WAIT_SECONDS: i64 = 3_600;
 
 /// How long a caller is asked to wait while the provider has no verdict or a person must decide, in seconds.
-const VERDICT_WAIT_SECONDS: i64 = 60;
+pub(crate) const VERDICT_WAIT_SECONDS: i64 = 60;
 
 /// The rules after a failed attempt, and the provider's key window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use super::model::{Charge, ChargeStatus};
 use super::repository::{AttemptRecord, EvidenceKind};
 use super::settlement::{Verdict, recovery_of};
 use super::worker::{Ended, HeldAttempt, Worker};
-use crate::idempotency::reservation::Recovery;
+use crate::idempotency::reservation::{HeldLease, Recovery, Reservation};
 use crate::payments::outcome::{NextStep, NotExecutedReason};
 use crate::reconciler::plan::wait_after_look_ms;
 use crate::storage::StorageError;
@@ -112,15 +112,7 @@ impl Worker {
         verdict: Verdict,
         looked: Looked,
     ) -> Result<(Charge, AttemptRecord), StorageError> {
-        let wait_ms = match looked {
-            Looked::Answered => wait_after_look_ms(
-                held.reservation.takeovers,
-                self.lease_ms,
-                rand::random::<f64>(),
-            ),
-            // The end of the lease is wait enough.
-            Looked::Not | Looked::Unanswered => 0,
-        };
+        let wait_ms = wait_ms(looked, held.reservation.takeovers, self.lease_ms);
         let mut charge = held.charge.clone();
         let settled_at_ms = held.lease.now_ms();
         let record = match verdict {
@@ -173,23 +165,12 @@ impl Worker {
                 charge.provider_payment_id =
                     unknown.payment_id.clone().or(charge.provider_payment_id);
                 charge.evidence = Some(unknown.reason.clone());
-                let recovery = match (held.reservation.recovery, recovery_of(&unknown)) {
-                    (Recovery::Resend, Recovery::Resend) => Recovery::Resend,
-                    (Recovery::LookUp, _) | (_, Recovery::LookUp) => Recovery::LookUp,
-                };
                 AttemptRecord::Unknown {
+                    recovery: weaker(held.reservation.recovery, recovery_of(&unknown)),
                     payment_id: unknown.payment_id,
                     evidence: unknown.reason,
-                    recovery,
                     wait_ms,
-                    unanswered_since_ms: match looked {
-                        Looked::Not => held.reservation.unanswered_since_ms,
-                        Looked::Answered => None,
-                        Looked::Unanswered => {
-                            let first = held.reservation.unanswered_since_ms;
-                            Some(first.unwrap_or(settled_at_ms))
-                        }
-                    },
+                    unanswered_since_ms: unanswered_since(looked, &held.reservation, settled_at_ms),
                 }
             }
             Verdict::Released(_) => AttemptRecord::Released,
@@ -206,27 +187,65 @@ impl Worker {
         journal: &Journal,
     ) -> Result<bool, StorageError> {
         let evidence = journal.lines_to_keep(record, held.reservation.takeovers);
-        let mut wait = RECORD_RETRY_FIRST;
-        loop {
-            match self
-                .charges
-                .record_attempt(
-                    &held.charge,
-                    &held.reservation.lease_token,
-                    record,
-                    evidence,
-                )
-                .await
-            {
-                Ok(written) => return Ok(written),
-                Err(error @ StorageError::Unavailable(_)) if !held.lease.is_over() => {
-                    tracing::warn!(%error, charge.key = %held.charge.idempotency_key, "the outcome could not be recorded yet");
-                }
-                Err(error) => return Err(error),
+        let (charge, token) = (&held.charge, &held.reservation.lease_token);
+        again_while_away(&held.lease, &charge.idempotency_key, || {
+            self.charges.record_attempt(charge, token, record, evidence)
+        })
+        .await
+    }
+}
+
+/// Writes again and again while the store is away and the lease runs.
+pub(crate) async fn again_while_away<W, F>(
+    lease: &HeldLease,
+    key: &str,
+    mut write: W,
+) -> Result<bool, StorageError>
+where
+    W: FnMut() -> F,
+    F: Future<Output = Result<bool, StorageError>>,
+{
+    let mut wait = RECORD_RETRY_FIRST;
+    loop {
+        match write().await {
+            Ok(written) => return Ok(written),
+            Err(error @ StorageError::Unavailable(_)) if !lease.is_over() => {
+                tracing::warn!(%error, key, "the outcome could not be recorded yet");
             }
-            tokio::time::sleep(wait).await;
-            wait = (wait * 2).min(RECORD_RETRY_LONGEST);
+            Err(error) => return Err(error),
         }
+        tokio::time::sleep(wait).await;
+        wait = (wait * 2).min(RECORD_RETRY_LONGEST);
+    }
+}
+
+/// How long the background worker leaves what has no verdict alone, in milliseconds.
+pub(crate) fn wait_ms(looked: Looked, takeovers: i32, lease_ms: i64) -> i64 {
+    match looked {
+        Looked::Answered => wait_after_look_ms(takeovers, lease_ms, rand::random::<f64>()),
+        // The end of the lease is wait enough.
+        Looked::Not | Looked::Unanswered => 0,
+    }
+}
+
+/// Since when the provider could not be asked (Unix milliseconds).
+pub(crate) fn unanswered_since(
+    looked: Looked,
+    reservation: &Reservation,
+    now_ms: i64,
+) -> Option<i64> {
+    match looked {
+        Looked::Not => reservation.unanswered_since_ms,
+        Looked::Answered => None,
+        Looked::Unanswered => Some(reservation.unanswered_since_ms.unwrap_or(now_ms)),
+    }
+}
+
+/// The right to send again is lost for good once a look-up was called for.
+pub(crate) fn weaker(before: Recovery, now: Recovery) -> Recovery {
+    match (before, now) {
+        (Recovery::Resend, Recovery::Resend) => Recovery::Resend,
+        (Recovery::LookUp, _) | (_, Recovery::LookUp) => Recovery::LookUp,
     }
 }
 

@@ -10,7 +10,7 @@ use crate::idempotency::repository::Reading;
 use crate::idempotency::reservation::{Claim, Recovery};
 
 /// How long a notice waits for a charge that this process works on, in milliseconds.
-const RUNNING_WAIT_MS: i64 = 2_000;
+pub(crate) const RUNNING_WAIT_MS: i64 = 2_000;
 
 /// How an attempt at recovery ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

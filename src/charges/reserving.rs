@@ -23,8 +23,8 @@ use crate::payments::provider::{PaymentOrder, PrepareError};
 
 /// How long a caller waits before it tries again when the provider is away, in seconds; and when our credentials are
 /// refused, which takes an operator.
-pub(super) const PROVIDER_WAIT_SECONDS: i64 = 5;
-pub(super) const CREDENTIALS_WAIT_SECONDS: i64 = 60;
+pub(crate) const PROVIDER_WAIT_SECONDS: i64 = 5;
+pub(crate) const CREDENTIALS_WAIT_SECONDS: i64 = 60;
 
 /// How long the lease of a look runs that a notice has brought forward. Longer than a look-up and a cancel take.
 const LOOK_LEASE: Duration = Duration::from_secs(180);
@@ -151,13 +151,7 @@ impl ChargesService {
         recovery: Recovery,
         claim: Claim,
     ) -> Result<Option<HeldAttempt>, Problem> {
-        let whole = self.parts.config.reservation_ttl;
-        let lease = match claim {
-            Claim::Expired => whole,
-            // A look that was only brought forward must not keep a lost request from being sent again for long.
-            Claim::ExpiredOrIdle => whole.min(LOOK_LEASE),
-        };
-        let lease_ms = millis(lease);
+        let lease_ms = millis(lease_of(claim, self.parts.config.reservation_ttl));
         let payments_since_ms = payments_since(&snapshot);
         let Some((charge, expired)) = snapshot.latest else {
             return Ok(None);
@@ -203,6 +197,15 @@ impl ChargesService {
             recovery,
             payments_since_ms,
         }
+    }
+}
+
+/// How long the lease of a takeover runs.
+pub(crate) fn lease_of(claim: Claim, whole: Duration) -> Duration {
+    match claim {
+        Claim::Expired => whole,
+        // A look that was only brought forward must not keep a lost request from being sent again for long.
+        Claim::ExpiredOrIdle => whole.min(LOOK_LEASE),
     }
 }
 

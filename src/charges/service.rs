@@ -11,15 +11,14 @@ use super::repository::{ChargeRepository, ChargeSnapshot};
 use super::reserving::{
     CREDENTIALS_WAIT_SECONDS, PROVIDER_WAIT_SECONDS, Start, charge_fingerprint,
 };
-use super::running::{Running, Waiting};
 use super::spending::Gates;
-use super::waiting::{Wait, within};
 use super::worker::{Ended, HeldAttempt, Worker};
 use crate::access::caller::Caller;
 use crate::access::limits::SpendingLimits;
 use crate::error::Problem;
 use crate::idempotency::repository::{IdempotencyRepository, Reading};
 use crate::idempotency::reservation::{Claim, StoredResponse, millis};
+use crate::idempotency::running::{Running, Wait, Waiting, within};
 use crate::metrics::Metrics;
 use crate::payments::outcome::NotExecutedReason;
 use crate::payments::provider::PaymentProvider;
@@ -108,7 +107,7 @@ pub(super) struct Parts {
     pub(super) provider: Arc<dyn PaymentProvider>,
     pub(super) worker: Worker,
     pub(super) config: ChargesConfig,
-    pub(super) running: Running,
+    pub(super) running: Running<ChargeResult>,
     pub(super) gates: Gates,
     pub(super) tasks: Tasks,
 }
@@ -119,11 +118,11 @@ pub(super) enum Begun {
     /// This call works on it now.
     Started {
         charge: Box<Charge>,
-        waiting: Waiting,
+        waiting: Waiting<ChargeResult>,
     },
     /// Somebody else does; in this process when `waiting` is there.
     Busy {
-        waiting: Option<Waiting>,
+        waiting: Option<Waiting<ChargeResult>>,
         retry_after_ms: i64,
     },
 }
@@ -194,11 +193,8 @@ impl ChargesService {
         caller: &Caller,
     ) -> ChargeResult {
         let response_wait = self.parts.config.response_wait;
-        let patience = wait
-            .preferred
-            .map_or(response_wait, |preferred| preferred.min(response_wait));
         let now = Instant::now();
-        let deadline = now + patience;
+        let deadline = now + wait.patience(response_wait);
         let service = self.clone();
         let id = invoice_id.clone();
         let caller = caller.clone();

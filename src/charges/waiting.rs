@@ -1,35 +1,22 @@
 //! Waiting for a charge that somebody else works on: in this process without a query, in another one by asking the store.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-
-use rand::RngExt;
+use std::time::Instant;
 
 use super::answer;
 use super::lifecycle::{outlook, seconds_up};
 use super::model::ChargeStatus;
-use super::running::Waiting;
 use super::service::{ChargeAnswer, ChargeResult, ChargesService};
 use crate::error::Problem;
 use crate::idempotency::reservation::{ReservationState, StoredResponse};
-
-/// How a caller that waits for another process's charge asks the store: first this long, then longer, up to the longest.
-const POLL_FIRST: Duration = Duration::from_millis(100);
-const POLL_LONGEST: Duration = Duration::from_secs(1);
-
-/// How long a caller waits for a result.
-#[derive(Debug, Clone, Copy)]
-pub struct Wait {
-    /// The caller's own wish (`Prefer: wait=N`). With it, a call that meets a running charge waits for its result.
-    pub preferred: Option<Duration>,
-}
+use crate::idempotency::running::{Waiting, ask_until, within};
 
 impl ChargesService {
     /// Waits for a charge that somebody else works on.
     pub(super) async fn join(
         &self,
         invoice_id: &str,
-        waiting: Option<Waiting>,
+        waiting: Option<Waiting<ChargeResult>>,
         retry_after_ms: i64,
         deadline: Instant,
     ) -> ChargeResult {
@@ -43,24 +30,18 @@ impl ChargesService {
                 Some(None) | None => busy(),
             };
         }
-        let mut pause = POLL_FIRST;
-        while Instant::now() + pause < deadline {
-            // Not all at the same moment: a crowd may be waiting.
-            let share = rand::rng().random_range(0.5..1.0);
-            tokio::time::sleep(pause.mul_f64(share)).await;
-            pause = (pause * 2).min(POLL_LONGEST);
+        let peeked = ask_until(deadline, || {
             let service = self.clone();
             let id = invoice_id.to_owned();
-            let peeked = self
-                .parts
-                .tasks
-                .run(async move { service.peek(&id).await })
-                .await;
-            if let Some(result) = peeked.map_err(|_| Problem::internal())?? {
-                return Ok(result);
+            async move {
+                let peek = self.parts.tasks.run(async move { service.peek(&id).await });
+                peek.await.map_err(|_| Problem::internal())?
             }
+        });
+        match peeked.await? {
+            Some(answer) => Ok(answer),
+            None => busy(),
         }
-        busy()
     }
 
     /// What a caller that came later may be told of the result of a charge; nothing when another attempt is under way.
@@ -134,8 +115,4 @@ impl ChargesService {
 
 fn is_success(response: &StoredResponse) -> bool {
     (200..300).contains(&response.status)
-}
-
-pub(super) async fn within<F: Future>(deadline: Instant, future: F) -> Option<F::Output> {
-    tokio::time::timeout_at(deadline.into(), future).await.ok()
 }

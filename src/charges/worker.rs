@@ -156,7 +156,7 @@ impl Worker {
         journal.looked = Looked::Not;
         journal.add(
             EvidenceKind::Send,
-            journal::sent(&outcome),
+            journal::sent(&outcome, journal::found_one),
             held.lease.now_ms(),
         );
         after_send(outcome, &held.charge, &self.installation_id, sent_before)

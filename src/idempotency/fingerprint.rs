@@ -13,15 +13,13 @@ pub fn fingerprint<T: Serialize>(
 ) -> Result<String, serde_json::Error> {
     // serde_json's map is a BTreeMap here, so that going through a Value sorts the members.
     let canonical = serde_json::to_string(&serde_json::to_value(content)?)?;
-    let mut hash = Sha256::new();
-    hash.update(operation.as_bytes());
-    hash.update([0]);
-    hash.update(canonical.as_bytes());
-    Ok(hash
-        .finalize()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect())
+    Ok(digest(&format!("{operation}\0{canonical}")))
+}
+
+/// A SHA-256 in lower-case hex.
+pub(super) fn digest(text: &str) -> String {
+    let hash = Sha256::digest(text.as_bytes());
+    hash.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Idempotency keys: where they come from and what they may look like. Pure.
 
+use super::fingerprint::digest;
+
 /// The longest key that a caller may send, in characters (Stripe docs, Idempotent requests: 255).
 pub const HEADER_KEY_LENGTH_MAX: usize = 255;
 
@@ -20,6 +22,26 @@ pub fn charge_key(invoice_id: &str, attempt: i32) -> String {
 /// The natural key of creating an invoice under the caller's own id: `invoice:{invoiceId}`.
 pub fn invoice_key(invoice_id: &str) -> String {
     format!("invoice:{invoice_id}")
+}
+
+/// The natural key of the n-th attempt to give back what is left of a charge: `refund:{chargeId}`, from the second on
+/// `refund:{chargeId}:{n}`.
+pub fn refund_key(charge_id: &str, attempt: i32) -> String {
+    debug_assert!(
+        !charge_id.contains(':'),
+        "a charge id with a colon would make keys ambiguous"
+    );
+    if attempt <= 1 {
+        format!("refund:{charge_id}")
+    } else {
+        format!("refund:{charge_id}:{attempt}")
+    }
+}
+
+/// The key of giving back a part of a charge: `refund:{chargeId}:{hash}`. The hash stands for the caller's header key, with
+/// its owner and the operation ([`HeaderKey::hash`]); it is longer than any number of an attempt.
+pub fn refund_part_key(charge_id: &str, header_key_hash: &str) -> String {
+    format!("refund:{charge_id}:{header_key_hash}")
 }
 
 /// A key from the `Idempotency-Key` header, as sent by an orchestrator for an action without a natural key.
@@ -81,6 +103,12 @@ impl HeaderKey {
     pub fn scoped(&self, principal: &str, operation: &str) -> String {
         format!("header:{principal}:{operation}:{}", self.0)
     }
+
+    /// The same as a hash in lower-case hex, for rows and keys of the provider's: it is short, and nobody reads the
+    /// caller's text there.
+    pub fn hash(&self, principal: &str, operation: &str) -> String {
+        digest(&self.scoped(principal, operation))
+    }
 }
 
 fn unquote(rest: &str) -> Result<String, HeaderKeyError> {
@@ -109,6 +137,23 @@ mod tests {
         assert_eq!(charge_key("inv_1", 1), "charge:inv_1");
         assert_eq!(charge_key("inv_1", 2), "charge:inv_1:2");
         assert_eq!(charge_key("inv_1", 15), "charge:inv_1:15");
+    }
+
+    #[test]
+    fn the_rest_of_a_charge_has_its_natural_key_and_a_part_the_hash_of_its_callers() {
+        assert_eq!(refund_key("chg_1", 1), "refund:chg_1");
+        assert_eq!(refund_key("chg_1", 2), "refund:chg_1:2");
+        let key = HeaderKey("k".into());
+        let hash = key.hash("ops", "refund");
+        assert_eq!(refund_part_key("chg_1", "f00"), "refund:chg_1:f00");
+        assert_eq!(hash.len(), 64);
+        for other in [
+            key.hash("ops", "charge"),
+            key.hash("other", "refund"),
+            HeaderKey("K".into()).hash("ops", "refund"),
+        ] {
+            assert_ne!(hash, other);
+        }
     }
 
     #[test]

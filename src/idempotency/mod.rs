@@ -22,4 +22,5 @@ pub mod fingerprint;
 pub mod key;
 pub mod repository;
 pub mod reservation;
+pub mod running;
 pub mod service;

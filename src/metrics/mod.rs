@@ -48,11 +48,16 @@ pub struct Metrics {
     unsettled_age: Seconds,
     reviews: Gauge,
     review_age: Seconds,
+    unsettled_refunds: Gauge,
+    unsettled_refund_age: Seconds,
+    refund_reviews: Gauge,
+    refund_review_age: Seconds,
     events: Gauge,
     sweeps: Counter,
     failed_sweeps: Counter,
     last_sweep: Seconds,
     recovered: Family<Outcome, Counter>,
+    recovered_refunds: Family<Outcome, Counter>,
     webhooks: Family<Outcome, Counter>,
     charge_calls: Family<Outcome, Counter>,
     verdicts: Family<Outcome, Counter>,
@@ -75,11 +80,16 @@ impl Metrics {
             unsettled_age: Seconds::default(),
             reviews: Gauge::default(),
             review_age: Seconds::default(),
+            unsettled_refunds: Gauge::default(),
+            unsettled_refund_age: Seconds::default(),
+            refund_reviews: Gauge::default(),
+            refund_review_age: Seconds::default(),
             events: Gauge::default(),
             sweeps: Counter::default(),
             failed_sweeps: Counter::default(),
             last_sweep: Seconds::default(),
             recovered: Family::default(),
+            recovered_refunds: Family::default(),
             webhooks: Family::default(),
             charge_calls: Family::default(),
             verdicts: Family::default(),
@@ -140,6 +150,12 @@ impl Metrics {
             "Attempts that this process's background worker looked at, by what became of them",
             metrics.recovered.clone(),
         );
+        registry.register(
+            "reconciler_refunds",
+            "Refunds that this process's background worker looked at, by what became of them",
+            metrics.recovered_refunds.clone(),
+        );
+        metrics.register_refunds(&mut registry);
         registry.register(
             "webhook_events",
             "Webhook events at this process: how they were taken in, and what became of them",
@@ -236,6 +252,29 @@ impl Metrics {
         self.connections_awaited.set(whole(pool.awaited));
     }
 
+    fn register_refunds(&self, registry: &mut Registry) {
+        registry.register(
+            "unsettled_refunds",
+            "Refunds without a verdict (pending or processing), in the whole installation",
+            self.unsettled_refunds.clone(),
+        );
+        registry.register(
+            "oldest_unsettled_refund_age_seconds",
+            "Age of the oldest refund without a verdict; 0 when there is none",
+            self.unsettled_refund_age.clone(),
+        );
+        registry.register(
+            "refund_reviews_open",
+            "Refunds that a person must decide about",
+            self.refund_reviews.clone(),
+        );
+        registry.register(
+            "oldest_open_refund_review_age_seconds",
+            "Age of the oldest refund that a person must decide about; 0 when there is none",
+            self.refund_review_age.clone(),
+        );
+    }
+
     /// How much is open in the whole installation, by the database's time.
     pub fn backlog(&self, backlog: &Backlog, now_ms: i64) {
         let age = |since_ms: Option<i64>| {
@@ -249,6 +288,12 @@ impl Metrics {
         self.unsettled_age.set(age(backlog.oldest_unsettled_ms));
         self.reviews.set(backlog.reviews);
         self.review_age.set(age(backlog.oldest_review_ms));
+        let refunds = &backlog.refunds;
+        self.unsettled_refunds.set(refunds.unsettled);
+        self.unsettled_refund_age
+            .set(age(refunds.oldest_unsettled_ms));
+        self.refund_reviews.set(refunds.reviews);
+        self.refund_review_age.set(age(refunds.oldest_review_ms));
         self.events.set(backlog.events);
     }
 
@@ -267,6 +312,13 @@ impl Metrics {
     /// One attempt that the background worker looked at.
     pub fn recovered(&self, outcome: &'static str) {
         self.recovered.get_or_create(&Outcome { outcome }).inc();
+    }
+
+    /// One refund that the background worker looked at.
+    pub fn recovered_refund(&self, outcome: &'static str) {
+        self.recovered_refunds
+            .get_or_create(&Outcome { outcome })
+            .inc();
     }
 
     /// One webhook event.

@@ -86,6 +86,52 @@ pub fn seen_charge() -> Value {
     charge
 }
 
+/// To give back what is left of a charge.
+pub fn refund_request() -> Value {
+    json!({"chargeId": "chg_01a229a0c56676d7b7931968a3d019e8", "reason": "requested_by_customer"})
+}
+
+/// A refund that gave the money back.
+pub fn refund() -> Value {
+    let settled_at = "2026-11-30T10:02:11.402Z".into();
+    refund_that_is("succeeded", "yes", "not_needed", settled_at)
+}
+
+/// A refund without a verdict.
+pub fn undecided_refund() -> Value {
+    let mut refund = refund_that_is("pending", "unknown", "later", Value::Null);
+    refund["providerRefundId"] = Value::Null;
+    refund["retryAfterSeconds"] = 2.into();
+    refund
+}
+
+/// A refund as it is read.
+pub fn seen_refund() -> Value {
+    let mut refund = refund();
+    refund["askedBy"] = seen_charge()["askedBy"].take();
+    refund
+}
+
+/// A page of refunds.
+pub fn refunds() -> Value {
+    json!({"data": [seen_refund()], "nextCursor": null})
+}
+
+fn refund_that_is(status: &str, refunded: &str, retry: &str, settled_at: Value) -> Value {
+    json!({
+        "id": "rfd_01a22cf3a1b07d4b92c4f5d0e6a71b38", "chargeId": "chg_01a229a0c56676d7b7931968a3d019e8", "status": status,
+        "attempt": 1, "amountCents": 1250, "currency": "usd", "reason": "requested_by_customer",
+        "idempotencyKey": "refund:chg_01a229a0c56676d7b7931968a3d019e8", "provider": "mock",
+        "providerRefundId": "re_5b1f0c3ad94e4c0d8a77e912", "failure": null, "refunded": refunded, "retry": retry,
+        "createdAt": "2026-11-30T10:02:11.377Z", "settledAt": settled_at,
+    })
+}
+
+/// An operator's verdict on a refund.
+pub fn resolve_refund() -> Value {
+    json!({"outcome": "succeeded", "providerRefundId": "re_5b1f0c3ad94e4c0d8a77e912", "note": "Seen in the dashboard, Ann"})
+}
+
 /// What is true of an invoice's charge.
 pub fn charge_status() -> Value {
     json!({

@@ -23,6 +23,7 @@ use crate::charges::controller as charges;
 use crate::health::controller as health;
 use crate::invoices::controller as invoices;
 use crate::metrics::controller as metrics;
+use crate::refunds::controller as refunds;
 use crate::tools::controller as tools;
 use crate::webhooks::controller as webhooks;
 
@@ -36,12 +37,14 @@ type Body = RefOr<Schema>;
         description = "Charges an invoice exactly once, whoever calls it and however often.\n\n\
             Every charge and every problem says two things: `customerCharged` (has this customer been charged, as far as this answer can \
             tell?) and `retry` (should the same call be made again?). `unknown` is never `no`: do not charge the customer in another way, \
-            repeat the call with the same `invoiceId`.\n\nA field or a query parameter that an operation does not have is refused. \
+            repeat the call with the same `invoiceId`. \
+            Answers about refunds say `refunded` in the same manner.\n\nA field or a query parameter that an operation does not have is refused. \
             Bytes that are no proper HTTP are answered with a bare 400, 408 or 431, and have done nothing.",
     ),
     paths(
         invoices::create, invoices::list, invoices::show, invoices::change, invoices::void,
         charges::charge, charges::list, charges::show, charges::status, charges::evidence, charges::resolve,
+        refunds::create, refunds::list, refunds::show, refunds::evidence, refunds::resolve,
         tools::list, tools::mcp,
         webhooks::receive,
         health::live, health::ready, metrics::show, controller::document,
@@ -50,6 +53,7 @@ type Body = RefOr<Schema>;
     tags(
         (name = "invoices", description = "What is owed."),
         (name = "charges", description = "Taking the money, once."),
+        (name = "refunds", description = "Giving it back, once."),
         (name = "tools", description = "What an agent is given."),
         (name = "webhooks", description = "What the payment provider tells."),
         (name = "service", description = "For those who run it."),
@@ -87,9 +91,10 @@ fn annotated() -> OpenApi {
     for (name, schema) in schemas::all() {
         components.schemas.insert(name.to_owned(), schema);
     }
-    let rules: [(&str, fn(Body) -> Body); 2] = [
+    let rules: [(&str, fn(Body) -> Body); 3] = [
         ("CreateInvoice", schemas::money_rule),
         ("ResolveRequest", schemas::verdict_rule),
+        ("ResolveRefund", schemas::refund_verdict_rule),
     ];
     for (name, rule) in rules {
         if let Some(request) = components.schemas.remove(name) {

@@ -35,6 +35,7 @@ const STORED: &[Code] = &[
     Code::ChargeRefused,
     Code::ChargeCanceled,
     Code::ChargeNeverExecuted,
+    Code::RefundFailed,
 ];
 
 /// What no operation answers with: the path is not there, or not with this method.
@@ -114,7 +115,12 @@ pub fn response(status: u16, codes: &[Code]) -> Response {
             header(Some("Replayed"), "There when this answer was given before."),
         );
     }
-    if codes.contains(&Code::ChargeDeclined) || codes.contains(&Code::ChargeCanceled) {
+    let waited = [
+        Code::ChargeDeclined,
+        Code::ChargeCanceled,
+        Code::RefundFailed,
+    ];
+    if codes.iter().any(|code| waited.contains(code)) {
         response = response.header(
             "Preference-Applied",
             header(None, "The wait that was asked for was understood."),

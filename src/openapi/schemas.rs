@@ -21,6 +21,8 @@ use crate::invoices::dto::{
 };
 use crate::invoices::model::InvoiceStatus;
 use crate::money::Currency;
+use crate::payments::refund::RefundReason;
+use crate::refunds::model::RefundStatus;
 use crate::tools::render::Format;
 use crate::webhooks::dto::EVENT_TEXT_BYTES_MAX;
 
@@ -67,11 +69,15 @@ components! {
     InvoiceId = text(1, INVOICE_ID_LENGTH_MAX, "^[A-Za-z0-9][A-Za-z0-9._~-]*$");
     /// A charge's id (`chg_…`).
     ChargeId = text(1, PROVIDER_ID_LENGTH_MAX, "^[A-Za-z0-9][A-Za-z0-9._-]*$");
-    /// An id of the payment provider: a customer, a payment method or a payment.
+    /// A refund's id (`rfd_…`).
+    RefundId = text(1, PROVIDER_ID_LENGTH_MAX, "^[A-Za-z0-9][A-Za-z0-9._-]*$");
+    /// An id of the payment provider: a customer, a payment method, a payment or a refund.
     ProviderId = text(1, PROVIDER_ID_LENGTH_MAX, "^[A-Za-z0-9][A-Za-z0-9._-]*$");
     /// A whole number in the currency's minor units: 1250 is USD 12.50, JPY 1250 and KWD 1.250. Written without decimal
     /// point, exponent or quotes.
     AmountCents = amount();
+    /// A part of a charge, in the minor units of its currency: as large as the charge at most.
+    PartCents = part();
     /// A currency that Stripe charges, as an ISO 4217 code in lower case. Requests may have it in upper case, too.
     CurrencyCode = words(Currency::all().map(Currency::as_str));
     /// Free text for people.
@@ -83,7 +89,13 @@ components! {
     /// Where a charge stands. `pending`: sent, or about to be. `processing`: the provider has it and no verdict yet.
     /// `needs_review`: a person must decide. `succeeded` and `failed` never change.
     ChargeStatusWord = words(ChargeStatus::WORDS);
-    /// What happened to a charge.
+    /// Where a refund stands. `pending`: sent, or about to be. `processing`: the provider has it and no verdict yet.
+    /// `needs_review`: a person must decide. `succeeded`, `failed`; and `returned`: it had succeeded, and the bank sent the
+    /// money back.
+    RefundStatusWord = words(RefundStatus::WORDS);
+    /// Why money is given back.
+    RefundReasonWord = words(RefundReason::ALL.map(RefundReason::as_str));
+    /// What happened to a charge or a refund.
     EvidenceWord = words(EvidenceKind::ALL.map(EvidenceKind::as_str));
     /// What an operator looked at, and who it was.
     Note = text(1, NOTE_LENGTH_MAX, NO_CONTROLS);
@@ -139,6 +151,14 @@ fn amount() -> ObjectBuilder {
         .maximum(Currency::all().map(Currency::most_minor).max())
 }
 
+fn part() -> ObjectBuilder {
+    ObjectBuilder::new()
+        .schema_type(Type::Integer)
+        .format(Some(SchemaFormat::KnownFormat(KnownFormat::Int64)))
+        .minimum(Some(1))
+        .maximum(Currency::all().map(Currency::most_minor).max())
+}
+
 fn metadata() -> ObjectBuilder {
     let name = text(1, METADATA_NAME_LENGTH_MAX, NO_CONTROLS_OR_BRACKETS).build();
     let value = text(0, METADATA_VALUE_LENGTH_MAX, NO_CONTROLS);
@@ -188,18 +208,24 @@ pub(super) fn money_rule(request: RefOr<Schema>) -> RefOr<Schema> {
 
 /// A success names the payment that took the money; a failure names none.
 pub(super) fn verdict_rule(request: RefOr<Schema>) -> RefOr<Schema> {
+    proof_rule(request, "providerPaymentId")
+}
+
+/// A success names the refund that gave the money back; a failure names none.
+pub(super) fn refund_verdict_rule(request: RefOr<Schema>) -> RefOr<Schema> {
+    proof_rule(request, "providerRefundId")
+}
+
+fn proof_rule(request: RefOr<Schema>, proof: &str) -> RefOr<Schema> {
     let success = ObjectBuilder::new()
         .schema_type(Type::Object)
         .property("outcome", words(["succeeded"]))
-        .property("providerPaymentId", Ref::from_schema_name("ProviderId"))
-        .required("providerPaymentId");
+        .property(proof, Ref::from_schema_name("ProviderId"))
+        .required(proof);
     let failure = ObjectBuilder::new()
         .schema_type(Type::Object)
         .property("outcome", words(["failed"]))
-        .property(
-            "providerPaymentId",
-            ObjectBuilder::new().schema_type(Type::Null),
-        );
+        .property(proof, ObjectBuilder::new().schema_type(Type::Null));
     let rule = AnyOf::builder().item(success).item(failure);
     AllOf::builder().item(request).item(rule).into()
 }

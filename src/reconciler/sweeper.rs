@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use futures_util::stream::{self, StreamExt};
 
-use super::repository::{Backlog, DueAttempt, RecoveryRepository};
+use super::repository::{Backlog, DueAttempt, RecoveryRepository, Work};
 use crate::charges::crash::{self, Step};
 use crate::charges::recovery::Recovered;
 use crate::charges::service::ChargesService;
@@ -14,6 +14,7 @@ use crate::error::{Code, Problem};
 use crate::idempotency::repository::Reading;
 use crate::idempotency::reservation::{Claim, millis};
 use crate::metrics::Metrics;
+use crate::refunds::service::RefundsService;
 use crate::storage::StorageError;
 use crate::tasks::Tasks;
 use crate::webhooks::service::WebhooksService;
@@ -33,7 +34,7 @@ const STORE_WAIT_MS: i64 = 1_000;
 /// Header keys that one transaction forgets.
 const KEYS_FORGOTTEN_AT_A_TIME: i64 = 500;
 
-/// From this age on an unsettled charge is worth a warning each round, in milliseconds. A lease and a round are shorter.
+/// From this age on an unsettled charge or refund is worth a warning each round, in milliseconds. A lease and a round are shorter.
 const WORRYING_AGE_MS: i64 = 3_600_000;
 
 /// How the background worker works.
@@ -52,8 +53,10 @@ pub struct ReconcilerSettings {
 /// What a round did.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Sweep {
-    /// How many attempts came to what.
+    /// How many attempts to charge came to what.
     pub attempts: BTreeMap<&'static str, usize>,
+    /// How many refunds came to what.
+    pub refunds: BTreeMap<&'static str, usize>,
     /// How many webhook events were dealt with.
     pub events: usize,
     /// How many header keys were forgotten.
@@ -64,10 +67,21 @@ pub struct Sweep {
     pub took: Duration,
 }
 
+/// Who finishes what is left behind.
+pub struct Finishers {
+    /// Charges.
+    pub charges: ChargesService,
+    /// Refunds.
+    pub refunds: RefundsService,
+    /// Webhooks.
+    pub webhooks: WebhooksService,
+}
+
 /// The background worker. Cheap to clone.
 #[derive(Clone)]
 pub struct Reconciler {
     charges: ChargesService,
+    refunds: RefundsService,
     webhooks: WebhooksService,
     store: Arc<dyn RecoveryRepository>,
     metrics: Metrics,
@@ -76,17 +90,22 @@ pub struct Reconciler {
 }
 
 impl Reconciler {
-    /// Over its ports.
+    /// Over its ports: those who finish what is left behind, and where it is read.
     pub fn new(
-        charges: ChargesService,
-        webhooks: WebhooksService,
+        finishers: Finishers,
         store: Arc<dyn RecoveryRepository>,
         metrics: Metrics,
         tasks: Tasks,
         settings: ReconcilerSettings,
     ) -> Self {
+        let Finishers {
+            charges,
+            refunds,
+            webhooks,
+        } = finishers;
         Self {
             charges,
+            refunds,
             webhooks,
             store,
             metrics,
@@ -145,11 +164,14 @@ impl Reconciler {
         let stop = self.tasks.stopping();
         let until = Instant::now() + ROUND_TIME;
         let goes_on = || !stop.is_cancelled() && Instant::now() < until;
-        // In turns, so that neither waits for the end of a heap of the other: each is read anew after a batch of the other.
+        // In turns, so that none waits for the end of a heap of another: each is read anew after a batch of the others.
         while goes_on() {
-            let more_attempts = self.finish_some(sweep, &goes_on).await?;
+            let due = self.store.due_attempts(self.settings.batch).await?;
+            let more_attempts = self.finish_some(due, sweep, &goes_on).await?;
+            let due = self.store.due_refunds(self.settings.batch).await?;
+            let more_refunds = self.finish_some(due, sweep, &goes_on).await?;
             let more_events = !stop.is_cancelled() && self.deal_with_some(sweep).await?;
-            if !more_attempts && !more_events {
+            if !more_attempts && !more_refunds && !more_events {
                 break;
             }
         }
@@ -198,10 +220,10 @@ impl Reconciler {
     /// One batch of attempts. True when there may be more.
     async fn finish_some(
         &self,
+        due: Vec<DueAttempt>,
         sweep: &mut Sweep,
         goes_on: &(dyn Fn() -> bool + Sync),
     ) -> Result<bool, StorageError> {
-        let due = self.store.due_attempts(self.settings.batch).await?;
         let is_full = self.is_full(due.len());
         if !due.is_empty() {
             crash::point(Step::RoundBegun);
@@ -231,10 +253,13 @@ impl Reconciler {
         let as_long_as = due.into_iter().take_while(|_| goes_on());
         let mut running = stream::iter(as_long_as)
             .map(|attempt| async move {
-                let outcome = self
-                    .charges
-                    .recover(attempt.invoice_id.clone(), Claim::Expired);
-                (outcome.await, attempt)
+                let outcome = match attempt.work.clone() {
+                    Work::Charge(invoice_id) => {
+                        self.charges.recover(invoice_id, Claim::Expired).await
+                    }
+                    Work::Refund(id) => self.refunds.recover(id, Claim::Expired).await,
+                };
+                (outcome, attempt)
             })
             .buffer_unordered(self.settings.concurrency);
         while let Some((outcome, attempt)) = running.next().await {
@@ -245,8 +270,17 @@ impl Reconciler {
                     ("error", Some(wait_after_problem(problem)))
                 }
             };
-            self.metrics.recovered(word);
-            *sweep.attempts.entry(word).or_default() += 1;
+            let counts = match &attempt.work {
+                Work::Charge(_) => {
+                    self.metrics.recovered(word);
+                    &mut sweep.attempts
+                }
+                Work::Refund(_) => {
+                    self.metrics.recovered_refund(word);
+                    &mut sweep.refunds
+                }
+            };
+            *counts.entry(word).or_default() += 1;
             if let Some(wait_ms) = wait_ms {
                 self.store.put_off(&attempt, wait_ms).await?;
             }
@@ -280,7 +314,7 @@ fn wait_after_problem(problem: &Problem) -> i64 {
 
 fn log_problem(problem: &Problem, attempt: &DueAttempt) {
     tracing::warn!(
-        %problem, invoice.id = %attempt.invoice_id, charge.key = %attempt.key, takeovers = attempt.takeovers,
+        %problem, work = ?attempt.work, key = %attempt.key, takeovers = attempt.takeovers,
         "an attempt could not be finished in this round"
     );
 }
@@ -292,19 +326,23 @@ fn log(sweep: &Sweep) {
     };
     let age_ms = |since_ms: Option<i64>| since_ms.map_or(0, |since_ms| (now_ms - since_ms).max(0));
     let oldest_unsettled_ms = age_ms(value.oldest_unsettled_ms);
+    let refunds = &value.refunds;
+    let oldest_refund_ms = age_ms(refunds.oldest_unsettled_ms);
     macro_rules! line {
         ($level:ident) => {
             tracing::$level!(
-                attempts = ?sweep.attempts, events = sweep.events, unsettled = value.unsettled,
+                attempts = ?sweep.attempts, refunds = ?sweep.refunds, events = sweep.events, unsettled = value.unsettled,
                 oldest_unsettled_seconds = oldest_unsettled_ms / 1_000, reviews = value.reviews,
-                oldest_review_seconds = age_ms(value.oldest_review_ms) / 1_000, events_pending = value.events,
+                oldest_review_seconds = age_ms(value.oldest_review_ms) / 1_000, refunds_unsettled = refunds.unsettled,
+                oldest_refund_seconds = oldest_refund_ms / 1_000, refund_reviews = refunds.reviews, events_pending = value.events,
                 took_ms = sweep.took.as_millis(), "reconciled"
             )
         };
     }
-    if value.reviews > 0 || oldest_unsettled_ms >= WORRYING_AGE_MS {
+    let oldest_ms = oldest_unsettled_ms.max(oldest_refund_ms);
+    if value.reviews + refunds.reviews > 0 || oldest_ms >= WORRYING_AGE_MS {
         line!(warn)
-    } else if !sweep.attempts.is_empty() || sweep.events > 0 {
+    } else if !sweep.attempts.is_empty() || !sweep.refunds.is_empty() || sweep.events > 0 {
         line!(info)
     } else {
         line!(debug)

@@ -4,7 +4,7 @@ use diesel::prelude::*;
 
 use diesel::sql_types::BigInt;
 
-use super::schema::{charges, idempotency_keys, invoices, provider_events};
+use super::schema::{charges, idempotency_keys, invoices, provider_events, refunds};
 
 #[diesel::declare_sql_function]
 extern "SQL" {
@@ -39,6 +39,16 @@ pub fn undecided<'a>(charge_id: &'a str) -> _ {
         .filter(charges::id.eq(charge_id))
         .filter(charges::status.ne("succeeded"))
         .filter(charges::status.ne("failed"))
+}
+
+/// The refund's row, while it has no verdict.
+#[diesel::dsl::auto_type]
+pub fn undecided_refund<'a>(refund_id: &'a str) -> _ {
+    refunds::table
+        .filter(refunds::id.eq(refund_id))
+        .filter(refunds::status.ne("succeeded"))
+        .filter(refunds::status.ne("failed"))
+        .filter(refunds::status.ne("returned"))
 }
 
 /// The invoice's row, while it is open.

@@ -15,14 +15,17 @@ use crate::charges::repository::ChargeRepository;
 use crate::idempotency::repository::IdempotencyRepository;
 use crate::invoices::repository::InvoiceRepository;
 use crate::reconciler::repository::RecoveryRepository;
+use crate::refunds::repository::RefundRepository;
 use crate::webhooks::repository::EventRepository;
 
 mod connect;
 mod error;
+mod evidence_rows;
 mod fragments;
 mod hosts;
 mod lent;
 mod postgres;
+mod refund_rows;
 mod rows;
 pub mod schema;
 mod sqlite;
@@ -99,6 +102,7 @@ pub trait Store:
     + ChargeRepository
     + IdempotencyRepository
     + RecoveryRepository
+    + RefundRepository
     + EventRepository
     + AuditRepository
     + StoreInfo
@@ -109,6 +113,7 @@ impl<T> Store for T where
         + ChargeRepository
         + IdempotencyRepository
         + RecoveryRepository
+        + RefundRepository
         + EventRepository
         + AuditRepository
         + StoreInfo

@@ -4,13 +4,11 @@
 //! DEFAULT diesel would have it prepared anew each time.
 
 use diesel::prelude::*;
-use uuid::Uuid;
 
 use super::StorageError;
-use super::schema::{charge_evidence, charges, idempotency_keys, invoices};
+use super::schema::{charges, idempotency_keys, invoices};
 use crate::audit::model::{BookedCharge, Standing};
 use crate::charges::model::{AskedBy, Charge, ChargeStatus, failure_kind_word, parse_failure_kind};
-use crate::charges::repository::{Evidence, EvidenceKind};
 use crate::idempotency::reservation::{Recovery, Reservation, ReservationState, StoredResponse};
 use crate::invoices::model::{Invoice, InvoiceStatus};
 use crate::money::Money;
@@ -93,7 +91,7 @@ pub fn recovery_word(recovery: Recovery) -> &'static str {
     }
 }
 
-fn corrupt(table: &str, id: &str, what: &str) -> StorageError {
+pub fn corrupt(table: &str, id: &str, what: &str) -> StorageError {
     StorageError::Inconsistent(format!("{table} row {id}: {what}"))
 }
 
@@ -163,13 +161,22 @@ impl TryFrom<ChargeRow> for Charge {
             evidence: row.evidence,
             created_at_ms: row.created_at_ms,
             settled_at_ms: row.settled_at_ms,
-            asked_by: row.asked_request.map(|request_id| AskedBy {
-                key_name: row.asked_key,
-                request_id,
-                session: row.asked_session,
-            }),
+            asked_by: asked_by(row.asked_key, row.asked_request, row.asked_session),
         })
     }
+}
+
+/// Who asked, from the columns of a row.
+pub fn asked_by(
+    key_name: Option<String>,
+    request_id: Option<String>,
+    session: Option<String>,
+) -> Option<AskedBy> {
+    request_id.map(|request_id| AskedBy {
+        key_name,
+        request_id,
+        session,
+    })
 }
 
 fn charge_status(row: &ChargeRow) -> Result<ChargeStatus, StorageError> {
@@ -271,44 +278,6 @@ impl TryFrom<KeyRow> for Reservation {
             takeovers: row.takeovers,
             idle: row.idle,
             unanswered_since_ms: row.unanswered_since_ms,
-        })
-    }
-}
-
-#[derive(Debug, Clone, Queryable, Selectable, Insertable)]
-#[diesel(table_name = charge_evidence)]
-pub struct EvidenceRow {
-    pub id: String,
-    pub charge_id: String,
-    pub at_ms: i64,
-    pub what: String,
-    pub detail: String,
-}
-
-impl EvidenceRow {
-    /// A new line. Its id begins with the time at which it is written, so that the order of ids is that of the lines.
-    pub fn new(charge_id: &str, line: &Evidence) -> Self {
-        Self {
-            id: Uuid::now_v7().simple().to_string(),
-            charge_id: charge_id.to_owned(),
-            at_ms: line.at_ms,
-            what: line.what.as_str().to_owned(),
-            detail: line.detail.clone(),
-        }
-    }
-}
-
-impl TryFrom<EvidenceRow> for Evidence {
-    type Error = StorageError;
-
-    fn try_from(row: EvidenceRow) -> Result<Self, StorageError> {
-        let kind = EvidenceKind::ALL
-            .into_iter()
-            .find(|kind| kind.as_str() == row.what);
-        Ok(Self {
-            at_ms: row.at_ms,
-            what: kind.ok_or_else(|| corrupt("charge_evidence", &row.id, "what"))?,
-            detail: row.detail,
         })
     }
 }

@@ -40,6 +40,7 @@ diesel::table! {
         asked_key -> Nullable<Text>,
         asked_request -> Nullable<Text>,
         asked_session -> Nullable<Text>,
+        refunded_cents -> BigInt,
     }
 }
 
@@ -115,9 +116,51 @@ diesel::table! {
     }
 }
 
+diesel::table! {
+    refund_evidence (id) {
+        id -> Text,
+        refund_id -> Text,
+        at_ms -> BigInt,
+        what -> Text,
+        detail -> Text,
+    }
+}
+
+diesel::table! {
+    refunds (id) {
+        id -> Text,
+        charge_id -> Text,
+        attempt -> Integer,
+        idempotency_key -> Text,
+        header_key -> Nullable<Text>,
+        status -> Text,
+        amount_cents -> BigInt,
+        currency -> Text,
+        reason -> Nullable<Text>,
+        provider -> Text,
+        request_path -> Text,
+        request_body -> Text,
+        provider_refund_id -> Nullable<Text>,
+        failure_kind -> Nullable<Text>,
+        failure_code -> Nullable<Text>,
+        failure_reason -> Nullable<Text>,
+        failure_message -> Nullable<Text>,
+        evidence -> Nullable<Text>,
+        asked_key -> Nullable<Text>,
+        asked_request -> Nullable<Text>,
+        asked_session -> Nullable<Text>,
+        created_at_ms -> BigInt,
+        updated_at_ms -> BigInt,
+        settled_at_ms -> Nullable<BigInt>,
+    }
+}
+
 diesel::joinable!(charge_evidence -> charges (charge_id));
 diesel::joinable!(charges -> idempotency_keys (idempotency_key));
 diesel::joinable!(charges -> invoices (invoice_id));
+diesel::joinable!(refund_evidence -> refunds (refund_id));
+diesel::joinable!(refunds -> charges (charge_id));
+diesel::joinable!(refunds -> idempotency_keys (idempotency_key));
 
 diesel::allow_tables_to_appear_in_same_query!(
     agent_spending,
@@ -127,4 +170,6 @@ diesel::allow_tables_to_appear_in_same_query!(
     installation,
     invoices,
     provider_events,
+    refund_evidence,
+    refunds,
 );

@@ -78,6 +78,11 @@ const TABLE: &[Row] = &[
     ("GET", "/v1/charges/CHARGE", "/v1/charges/{id}", [401, 200, 200, 401, 401]),
     ("GET", "/v1/charges/CHARGE/evidence", "/v1/charges/{id}/evidence", [401, 403, 200, 401, 401]),
     ("POST", "/v1/charges/CHARGE/resolve", "/v1/charges/{id}/resolve", [401, 403, 422, 401, 401]),
+    ("GET", "/v1/refunds", "/v1/refunds", [401, 403, 200, 401, 401]),
+    ("POST", "/v1/refunds", "/v1/refunds", [401, 403, 422, 401, 401]),
+    ("GET", "/v1/refunds/rfd_1", "/v1/refunds/{id}", [401, 403, 404, 401, 401]),
+    ("GET", "/v1/refunds/rfd_1/evidence", "/v1/refunds/{id}/evidence", [401, 403, 404, 401, 401]),
+    ("POST", "/v1/refunds/rfd_1/resolve", "/v1/refunds/{id}/resolve", [401, 403, 422, 401, 401]),
     ("GET", "/metrics", "/metrics", [401, 403, 200, 401, 401]),
 ];
 

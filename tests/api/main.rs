@@ -40,6 +40,7 @@ mod peers;
 mod problems;
 mod processing;
 mod recovery;
+mod refunds;
 mod replays;
 mod review;
 mod takeover;

@@ -245,6 +245,17 @@ async fn the_examples_are_what_the_service_takes_and_gives() {
         app.get("/v1/charges").await.json(),
         example("listCharges", "200").1,
     );
+    let mut request = example("createRefund", "201").0.clone();
+    request["chargeId"] = charge.text("id").into();
+    let refund = app.post("/v1/refunds", &request).await;
+    assert_eq!(refund.status, 201, "{refund:#?}");
+    same(refund.json(), example("createRefund", "201").1);
+    let path = format!("/v1/refunds/{}", refund.text("id"));
+    same(app.get(&path).await.json(), example("getRefund", "200").1);
+    same(
+        app.get("/v1/refunds").await.json(),
+        example("listRefunds", "200").1,
+    );
     same(
         app.get("/health/live").await.json(),
         example("isLive", "200").1,
@@ -253,6 +264,7 @@ async fn the_examples_are_what_the_service_takes_and_gives() {
         app.get("/health/ready").await.json(),
         example("isReady", "200").1,
     );
+    app.check_refunds(&[refund]).await;
     app.check_oracles(&[charge]).await;
 }
 

@@ -8,15 +8,17 @@ use chargeonce::payments::mock::Fault;
 use crate::support::{Engine, Reply, TestApp};
 
 /// Every metric, each with its type. Dashboards and alerts name them; a line that changes breaks those.
-const PINNED: [(&str, &str); 19] = [
+const PINNED: [(&str, &str); 24] = [
     ("chargeonce_charge_calls_total", "counter"),
     ("chargeonce_charges_in_flight", "gauge"),
     ("chargeonce_database_connections", "gauge"),
     ("chargeonce_database_connections_awaited", "gauge"),
     ("chargeonce_database_connections_in_use", "gauge"),
     ("chargeonce_database_connections_max", "gauge"),
+    ("chargeonce_oldest_open_refund_review_age_seconds", "gauge"),
     ("chargeonce_oldest_open_review_age_seconds", "gauge"),
     ("chargeonce_oldest_unsettled_charge_age_seconds", "gauge"),
+    ("chargeonce_oldest_unsettled_refund_age_seconds", "gauge"),
     ("chargeonce_provider_call_duration_seconds", "histogram"),
     ("chargeonce_provider_events_pending", "gauge"),
     ("chargeonce_reconciler_attempts_total", "counter"),
@@ -24,11 +26,14 @@ const PINNED: [(&str, &str); 19] = [
         "chargeonce_reconciler_last_round_timestamp_seconds",
         "gauge",
     ),
+    ("chargeonce_reconciler_refunds_total", "counter"),
     ("chargeonce_reconciler_rounds_failed_total", "counter"),
     ("chargeonce_reconciler_rounds_total", "counter"),
+    ("chargeonce_refund_reviews_open", "gauge"),
     ("chargeonce_reviews_open", "gauge"),
     ("chargeonce_takeovers_total", "counter"),
     ("chargeonce_unsettled_charges", "gauge"),
+    ("chargeonce_unsettled_refunds", "gauge"),
     ("chargeonce_verdicts_total", "counter"),
     ("chargeonce_webhook_events_total", "counter"),
 ];

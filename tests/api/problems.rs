@@ -31,7 +31,9 @@ const PINNED: &[(&str, u16)] = &[
     ("retry_not_advised", 402), ("attempts_exhausted", 402), ("no_payment_method", 409), ("provider_unavailable", 503),
     ("storage_unavailable", 503), ("internal_error", 500), ("resolution_contradicted", 409), ("webhook_signature_invalid", 400),
     ("webhooks_not_configured", 503), ("service_unreachable", 503),
-    ("webhooks_not_configured", 503), ("unauthorized", 401), ("forbidden", 403), ("host_not_allowed", 403), ("limit_exceeded", 403), ("rate_limited", 429), ("not_ready", 503),
+    ("idempotency_key_required", 400), ("charge_not_refundable", 409), ("refund_exceeds_charge", 409), ("refund_not_found", 404),
+    ("refund_in_progress", 409), ("refund_needs_review", 409), ("refund_not_in_review", 409), ("refund_failed", 402),
+    ("unauthorized", 401), ("forbidden", 403), ("host_not_allowed", 403), ("not_ready", 503), ("limit_exceeded", 403), ("rate_limited", 429),
 ];
 
 const API_PAGE: &str = include_str!("../../docs/api.md");
@@ -373,6 +375,7 @@ on_both_stores! {
             crate::access::refusals(engine).await,
             crate::access_hosts::refusals(engine).await,
             vec![crate::operations::not_ready(engine).await],
+            crate::refunds::refusals(engine).await,
         ]
         .concat();
 

@@ -51,7 +51,10 @@ async fn what_is_wrong_is_told_and_ends_with_one() {
     for (name, value, what, words) in table {
         let ran = doctor(app.service().set(name, value)).await;
         let told = line(&ran, what);
-        assert!(told.starts_with("FAILED") && told.contains(words), "{name}={value}: {ran:?}");
+        assert!(
+            told.starts_with("FAILED") && told.contains(words),
+            "{name}={value}: {ran:?}"
+        );
         assert_eq!(ran.code, Some(1), "{name}={value}: {ran:?}");
         assert!(!ran.stdout.contains("sk_test"), "{ran:?}");
     }
@@ -66,7 +69,10 @@ async fn a_file_that_is_not_there_is_not_made() {
 
     let ran = doctor(app.service().set("DATABASE_URL", &url)).await;
 
-    assert!(line(&ran, "store").contains("does not exist yet"), "{ran:?}");
+    assert!(
+        line(&ran, "store").contains("does not exist yet"),
+        "{ran:?}"
+    );
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(!path.exists());
 }

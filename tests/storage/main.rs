@@ -25,6 +25,7 @@ mod postgres_only;
 mod races;
 mod records;
 mod recovery;
+mod refunds;
 mod reservations;
 mod reviews;
 mod spending;

@@ -6,6 +6,7 @@ use chargeonce::charges::model::ChargeStatus;
 use chargeonce::charges::repository::{AttemptRecord, EvidenceKind, NewAttempt};
 use chargeonce::idempotency::repository::NewReservation;
 use chargeonce::idempotency::reservation::{Claim, Recovery, Reservation, ReservationState};
+use chargeonce::reconciler::repository::{DueAttempt, Work};
 use chargeonce::webhooks::model::ProviderEvent;
 use futures_util::future::join_all;
 
@@ -22,7 +23,11 @@ async fn reserved(store: &Fixture, key: &str) -> Reservation {
 
 async fn due(store: &Fixture, limit: i64) -> Vec<String> {
     let due = store.due_attempts(limit).await.unwrap();
-    due.into_iter().map(|attempt| attempt.invoice_id).collect()
+    let invoice = |attempt: DueAttempt| match attempt.work {
+        Work::Charge(invoice_id) => invoice_id,
+        Work::Refund(id) => panic!("{id} is no charge's attempt"),
+    };
+    due.into_iter().map(invoice).collect()
 }
 
 fn event(id: &str) -> ProviderEvent {

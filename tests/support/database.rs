@@ -172,10 +172,12 @@ impl TestDatabase {
             "next_try_at_ms",
             "updated_at_ms",
         ];
+        // Of refunds, too.
         let charges = ["created_at_ms", "updated_at_ms", "settled_at_ms"];
         for (table, columns) in [
             ("idempotency_keys", &keys[..]),
             ("charges", &charges[..]),
+            ("refunds", &charges[..]),
             ("provider_events", &events[..]),
         ] {
             let set: Vec<String> = columns.iter().map(|column| older(column)).collect();

@@ -171,8 +171,10 @@ pub(super) fn create(
 
 /// Notes when a new refund will turn by itself. One that a fault has left pending waits for its verdict.
 fn plan_turn(books: &mut Books, context: &Context, course: RefundCourse, refund_id: &str) {
+    if context.twist == Twist::Processing {
+        return;
+    }
     let success = match course {
-        _ if context.twist == Twist::Processing => return,
         RefundCourse::Succeeds => return,
         RefundCourse::PendingThenSucceeds => true,
         RefundCourse::SucceedsThenFails => false,

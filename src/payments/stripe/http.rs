@@ -55,7 +55,7 @@ pub struct HttpSettings {
 #[derive(Debug, thiserror::Error)]
 pub enum HttpSetupError {
     /// Not an address that can be called.
-    #[error("the base URL must be http(s)://host, without user, query or fragment")]
+    #[error("the base URL must be http(s)://host, without user, path, query or fragment")]
     BaseUrl,
     /// Not a key that can be sent.
     #[error("the secret key is empty or has characters that cannot be sent in a header")]
@@ -205,6 +205,7 @@ pub(crate) fn checked_base_url(url: &str) -> Result<Url, HttpSetupError> {
     let base = Url::parse(url).map_err(|_| HttpSetupError::BaseUrl)?;
     let plain = base.username().is_empty()
         && base.password().is_none()
+        && base.path() == "/"
         && base.query().is_none()
         && base.fragment().is_none();
     if !plain || !base.has_host() || !matches!(base.scheme(), "http" | "https") {

@@ -8,7 +8,7 @@
 //! statement and its preparation then reach the same server. A unit that exceeds its time, or whose caller is gone, takes
 //! its connection with it, so that nothing half done ever returns to the pool.
 //!
-//! **Rows are locked in one order everywhere: the key, the invoice, the charge.** Two units that went opposite ways would
+//! **Rows are locked in one order everywhere: the key, the invoice, the charge, the refund.** Two units that went opposite ways would
 //! wait for each other until the database ended one of them, and that could be the one that records money. An insert of a
 //! key that is there waits for whoever is changing it, so it counts as a lock. An agent whose spending is limited locks its own
 //! row in `agent_spending` before all of them.
@@ -42,6 +42,8 @@ mod invoices;
 mod keys;
 mod records;
 mod recovery;
+mod refund_records;
+mod refunds;
 mod spending;
 
 /// Turns a failed guard into the port's "somebody else was first".

@@ -26,6 +26,35 @@ macro_rules! record_statements {
                 record: &AttemptRecord,
             ) -> Result<(), StorageError> {
                 let key = charge.idempotency_key.as_str();
+                if matches!(record, AttemptRecord::Released) {
+                    hold_unsent_key(conn, key, lease_token).await?;
+                    diesel::delete(undecided(&charge.id)).execute(conn).await?;
+                }
+                change_key(conn, key, lease_token, record).await
+            }
+
+            /// Locks a key that its first owner gives back; one that was taken over may have been sent.
+            pub async fn hold_unsent_key(
+                conn: &mut Connection,
+                key: &str,
+                lease_token: &str,
+            ) -> Result<(), StorageError> {
+                let never_taken_over =
+                    held(key, lease_token).filter(idempotency_keys::takeovers.eq(0));
+                let rows = diesel::update(never_taken_over)
+                    .set(idempotency_keys::updated_at_ms.eq(now()))
+                    .execute(conn)
+                    .await?;
+                one_or_guard(rows)
+            }
+
+            /// What a record does to its key. One that is given back goes; no row may refer to it any more.
+            pub async fn change_key(
+                conn: &mut Connection,
+                key: &str,
+                lease_token: &str,
+                record: &AttemptRecord,
+            ) -> Result<(), StorageError> {
                 let rows = match record {
                     AttemptRecord::Succeeded { response, .. } => {
                         end_key(conn, key, lease_token, &Ending::Done(response.clone())).await?
@@ -74,14 +103,6 @@ macro_rules! record_statements {
                             .await?
                     }
                     AttemptRecord::Released => {
-                        let never_taken_over =
-                            held(key, lease_token).filter(idempotency_keys::takeovers.eq(0));
-                        let rows = diesel::update(never_taken_over)
-                            .set(idempotency_keys::updated_at_ms.eq(now()))
-                            .execute(conn)
-                            .await?;
-                        one_or_guard(rows)?;
-                        diesel::delete(undecided(&charge.id)).execute(conn).await?;
                         diesel::delete(held(key, lease_token)).execute(conn).await?
                     }
                 };

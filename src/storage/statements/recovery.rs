@@ -15,11 +15,26 @@ macro_rules! recovery_statements {
 
             use super::super::Lent;
             use crate::idempotency::repository::Reading;
-            use crate::reconciler::repository::{Backlog, DueAttempt, RecoveryRepository};
+            use crate::reconciler::repository::{
+                Backlog, DueAttempt, RecoveryRepository, RefundBacklog, Work,
+            };
             use crate::storage::StorageError;
             use crate::storage::fragments::{held, now, now_plus};
-            use crate::storage::schema::{charges, idempotency_keys, provider_events};
+            use crate::storage::schema::{charges, idempotency_keys, provider_events, refunds};
             use crate::storage::$backend::$store;
+
+            /// What is worked on, its key, its token, and how often it was taken over.
+            type DueRow = (String, String, String, i32);
+
+            fn due(work: fn(String) -> Work, row: DueRow) -> DueAttempt {
+                let (id, key, lease_token, takeovers) = row;
+                DueAttempt {
+                    work: work(id),
+                    key,
+                    lease_token,
+                    takeovers,
+                }
+            }
 
             #[async_trait]
             impl RecoveryRepository for $store {
@@ -47,17 +62,42 @@ macro_rules! recovery_statements {
                                     idempotency_keys::lease_token,
                                     idempotency_keys::takeovers,
                                 ))
-                                .load::<(String, String, String, i32)>(conn)
+                                .load::<DueRow>(conn)
                                 .await?,
                         )
                     })?;
-                    let due = |(invoice_id, key, lease_token, takeovers)| DueAttempt {
-                        invoice_id,
-                        key,
-                        lease_token,
-                        takeovers,
-                    };
-                    Ok(rows.into_iter().map(due).collect())
+                    Ok(rows.into_iter().map(|row| due(Work::Charge, row)).collect())
+                }
+
+                async fn due_refunds(&self, limit: i64) -> Result<Vec<DueAttempt>, StorageError> {
+                    let rows = unit!(self, $transaction, async |conn| {
+                        Ok::<_, StorageError>(
+                            idempotency_keys::table
+                                .inner_join(refunds::table)
+                                .filter(idempotency_keys::status.eq("in_progress"))
+                                .filter(idempotency_keys::lease_expires_at_ms.le(now()))
+                                .filter(idempotency_keys::recover_after_ms.le(now()))
+                                .filter(
+                                    refunds::status
+                                        .eq("pending")
+                                        .or(refunds::status.eq("processing")),
+                                )
+                                .order((
+                                    idempotency_keys::lease_expires_at_ms,
+                                    idempotency_keys::key,
+                                ))
+                                .limit(limit)
+                                .select((
+                                    refunds::id,
+                                    idempotency_keys::key,
+                                    idempotency_keys::lease_token,
+                                    idempotency_keys::takeovers,
+                                ))
+                                .load::<DueRow>(conn)
+                                .await?,
+                        )
+                    })?;
+                    Ok(rows.into_iter().map(|row| due(Work::Refund, row)).collect())
                 }
 
                 async fn put_off(
@@ -117,6 +157,20 @@ macro_rules! recovery_statements {
                             .select((count_star(), min(charges::created_at_ms)))
                             .first::<(i64, Option<i64>)>(conn)
                             .await?;
+                        let (unsettled_refunds, oldest_unsettled_refund_ms) = refunds::table
+                            .filter(
+                                refunds::status
+                                    .eq("pending")
+                                    .or(refunds::status.eq("processing")),
+                            )
+                            .select((count_star(), min(refunds::created_at_ms)))
+                            .first::<(i64, Option<i64>)>(conn)
+                            .await?;
+                        let (refund_reviews, oldest_refund_review_ms) = refunds::table
+                            .filter(refunds::status.eq("needs_review"))
+                            .select((count_star(), min(refunds::created_at_ms)))
+                            .first::<(i64, Option<i64>)>(conn)
+                            .await?;
                         let events = provider_events::table
                             .filter(provider_events::status.eq("pending"))
                             .count()
@@ -129,6 +183,12 @@ macro_rules! recovery_statements {
                                 oldest_unsettled_ms,
                                 reviews,
                                 oldest_review_ms,
+                                refunds: RefundBacklog {
+                                    unsettled: unsettled_refunds,
+                                    oldest_unsettled_ms: oldest_unsettled_refund_ms,
+                                    reviews: refund_reviews,
+                                    oldest_review_ms: oldest_refund_review_ms,
+                                },
                                 events,
                             },
                             now_ms,

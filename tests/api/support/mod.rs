@@ -13,6 +13,7 @@ mod events;
 mod mcp;
 mod oracles;
 mod raw;
+mod refunds;
 mod reply;
 mod steps;
 

@@ -24,6 +24,7 @@ const HOUR: Duration = Duration::from_secs(3_600);
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Swept {
     pub attempts: BTreeMap<&'static str, usize>,
+    pub refunds: BTreeMap<&'static str, usize>,
     pub events: usize,
 }
 
@@ -31,7 +32,14 @@ impl Swept {
     pub fn of(attempts: &[(&'static str, usize)]) -> Self {
         Self {
             attempts: attempts.iter().copied().collect(),
-            events: 0,
+            ..Self::default()
+        }
+    }
+
+    pub fn of_refunds(refunds: &[(&'static str, usize)]) -> Self {
+        Self {
+            refunds: refunds.iter().copied().collect(),
+            ..Self::default()
         }
     }
 
@@ -46,6 +54,7 @@ impl TestApp {
         let sweep = self.parts.reconciler.sweep().await.unwrap();
         Swept {
             attempts: sweep.attempts,
+            refunds: sweep.refunds,
             events: sweep.events,
         }
     }
@@ -117,7 +126,7 @@ pub struct Line {
     pub posts_refused: Arc<AtomicBool>,
     /// No GET gets through.
     pub gets_refused: Arc<AtomicBool>,
-    /// Of the GETs no list gets through, and single payments do.
+    /// Of the GETs no list gets through, and single payments and refunds do.
     pub lists_refused: Arc<AtomicBool>,
 }
 
@@ -132,7 +141,7 @@ impl Transport for Cuttable {
         let refused = match call.method {
             Method::Post => self.line.posts_refused.load(Ordering::SeqCst),
             Method::Get => {
-                let is_list = call.path() == "/v1/payment_intents";
+                let is_list = matches!(call.path(), "/v1/payment_intents" | "/v1/refunds");
                 let lists_refused = self.line.lists_refused.load(Ordering::SeqCst);
                 self.line.gets_refused.load(Ordering::SeqCst) || is_list && lists_refused
             }

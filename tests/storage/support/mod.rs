@@ -15,6 +15,8 @@ use chargeonce::charges::model::Charge;
 use chargeonce::charges::repository::{AttemptRecord, NewAttempt};
 use chargeonce::invoices::model::Invoice;
 use chargeonce::invoices::repository::Inserted;
+use chargeonce::refunds::model::Refund;
+use chargeonce::refunds::repository::NewRefund;
 use chargeonce::storage::{SharedStore, StoreSettings, connect};
 
 pub use chargeonce::storage::Engine;
@@ -22,11 +24,13 @@ pub use database::TestDatabase;
 pub use values::*;
 
 /// The tables that hold what was promised.
-pub const TABLES: [&str; 5] = [
+pub const TABLES: [&str; 7] = [
     "invoices",
     "idempotency_keys",
     "charges",
     "charge_evidence",
+    "refunds",
+    "refund_evidence",
     "provider_events",
 ];
 
@@ -89,6 +93,40 @@ impl Fixture {
     pub async fn charging(&self, id: &str) -> Begun {
         let invoice = self.invoice(id).await;
         self.begin(&attempt(&invoice, 1)).await
+    }
+
+    /// The id of a charge that took the money of a new invoice.
+    pub async fn paid(&self, invoice_id: &str) -> String {
+        let begun = self.charging(invoice_id).await;
+        assert!(self.record(&begun, &succeeded()).await);
+        begun.charge.id
+    }
+
+    /// Reserves a refund that must be granted; its lease token.
+    pub async fn begin_refund_of(&self, new: &NewRefund) -> String {
+        let reading = self.begin_refund(new).await.unwrap();
+        reading.expect("the refund is granted").value.lease_token
+    }
+
+    /// Records something for a refund; true when it was written.
+    pub async fn record_of(&self, refund: &Refund, token: &str, record: &AttemptRecord) -> bool {
+        self.record_refund(refund, token, record, &[])
+            .await
+            .unwrap()
+    }
+
+    /// The sum of a charge's refunds, then their statuses and those of their keys, oldest first.
+    pub async fn refunds(&self, charge_id: &str) -> String {
+        let sum = format!(
+            "SELECT CAST(refunded_cents AS TEXT) AS value FROM charges WHERE id = '{charge_id}'"
+        );
+        let each = format!(
+            "SELECT r.status || '/' || k.status AS value FROM refunds r \
+             LEFT JOIN idempotency_keys k ON k.key = r.idempotency_key WHERE r.charge_id = '{charge_id}' ORDER BY r.id"
+        );
+        let mut words = self.database.words(&sum).await;
+        words.extend(self.database.words(&each).await);
+        words.join(" ")
     }
 
     /// Moves the database's clock: all rows become older by so much.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use chargeonce::charges::model::{Charge, ChargeStatus};
 use chargeonce::charges::repository::{AttemptRecord, Evidence, EvidenceKind, NewAttempt};
-use chargeonce::idempotency::key::charge_key;
+use chargeonce::idempotency::key::{charge_key, refund_key, refund_part_key};
 use chargeonce::idempotency::repository::NewReservation;
 use chargeonce::idempotency::reservation::{Recovery, StoredResponse, new_lease_token};
 use chargeonce::invoices::model::{Invoice, InvoiceStatus};
@@ -12,6 +12,8 @@ use chargeonce::invoices::repository::InvoiceInsert;
 use chargeonce::money::Money;
 use chargeonce::payments::outcome::{Failure, FailureKind};
 use chargeonce::payments::provider::FrozenRequest;
+use chargeonce::refunds::model::{Portion, Refund, RefundStatus};
+use chargeonce::refunds::repository::NewRefund;
 
 /// How long the leases of these cases run.
 pub const LEASE_MS: i64 = 600_000;
@@ -187,5 +189,63 @@ pub fn history_line(detail: &str) -> Evidence {
         at_ms: SETTLED_AT_MS,
         what: EvidenceKind::Resolution,
         detail: detail.into(),
+    }
+}
+
+/// The n-th attempt to give back what is left of a charge over 12.50 USD, of which so much was given back before.
+pub fn rest_of(charge_id: &str, number: i32, refunded_minor: i64) -> NewRefund {
+    let key = refund_key(charge_id, number);
+    let refund = refund(charge_id, &key, Portion::Rest, 1250 - refunded_minor);
+    NewRefund {
+        reservation: NewReservation {
+            operation: "refund",
+            attempt: number,
+            ..reservation(&key)
+        },
+        refund: Refund {
+            attempt: number,
+            ..refund
+        },
+        rest_beside_minor: Some(refunded_minor),
+    }
+}
+
+/// A part of a charge, under a caller's key.
+pub fn part_of(charge_id: &str, header_key: &str, amount_minor: i64) -> NewRefund {
+    let key = refund_part_key(charge_id, header_key);
+    let portion = Portion::Part {
+        header_key: header_key.into(),
+    };
+    NewRefund {
+        reservation: NewReservation {
+            operation: "refund",
+            ..reservation(&key)
+        },
+        refund: refund(charge_id, &key, portion, amount_minor),
+        rest_beside_minor: None,
+    }
+}
+
+fn refund(charge_id: &str, key: &str, portion: Portion, amount_minor: i64) -> Refund {
+    Refund {
+        id: format!("rfd_{}", uuid::Uuid::now_v7().simple()),
+        charge_id: charge_id.into(),
+        portion,
+        attempt: 1,
+        idempotency_key: key.into(),
+        status: RefundStatus::Pending,
+        amount_minor,
+        currency: "usd".into(),
+        reason: None,
+        provider: "mock".into(),
+        request: FrozenRequest {
+            path: "/v1/refunds".into(),
+            body: format!("amount={amount_minor}&metadata[refund_key]={key}"),
+        },
+        provider_refund_id: None,
+        evidence: None,
+        created_at_ms: 1_700_000_000_700,
+        settled_at_ms: None,
+        asked_by: None,
     }
 }

@@ -60,7 +60,11 @@ impl<T: Transport> RefundProvider for StripeProvider<T> {
             Outcome::Failed(failure) if decision::was_given_back(&failure) => {
                 ours_or(self, failure, &asked, limits.deadline).await
             }
-            outcome => outcome,
+            outcome @ (Outcome::Succeeded(_)
+            | Outcome::Processing(_)
+            | Outcome::Failed(_)
+            | Outcome::NotExecuted(_)
+            | Outcome::Unknown(_)) => outcome,
         }
     }
 

@@ -36,12 +36,12 @@ pub fn freeze(api: StripeApi, order: &RefundOrder) -> FrozenRequest {
 /// The parameter that names a payment. Its id tells of which kind it is, also after STRIPE_API was changed; prefixes are
 /// not a contract, so the settings have the last word on any other.
 pub fn payment_parameter(api: StripeApi, payment_id: &str) -> &'static str {
-    let is_charge = ["ch_", "py_"]
-        .iter()
-        .any(|prefix| payment_id.starts_with(prefix));
-    match api {
-        _ if payment_id.starts_with("pi_") => "payment_intent",
-        _ if is_charge => "charge",
+    let kind = match payment_id.split_once('_') {
+        Some(("pi", _)) => StripeApi::PaymentIntents,
+        Some(("ch" | "py", _)) => StripeApi::Charges,
+        Some(_) | None => api,
+    };
+    match kind {
         StripeApi::PaymentIntents => "payment_intent",
         StripeApi::Charges => "charge",
     }

@@ -32,10 +32,10 @@ async fn paid(provider: &impl PaymentProvider, card: &str) -> String {
     let outcome = provider
         .send("charge:inv_1", &prepared.request, limits(false))
         .await;
-    match outcome {
-        Outcome::Succeeded(payment) => payment.id,
-        other => panic!("{other:?}"),
-    }
+    let Outcome::Succeeded(payment) = outcome else {
+        panic!("{outcome:?}");
+    };
+    payment.id
 }
 
 fn order(payment_id: &str, key: &str, amount_minor: i64) -> RefundOrder {
