@@ -33,7 +33,7 @@ use crate::tasks::Tasks;
 use crate::tools::controller::{McpHttp, mcp_http};
 use crate::tools::local::LocalBackend;
 use crate::tools::server::ToolServer;
-use crate::webhooks::service::{WebhooksConfig, WebhooksService};
+use crate::webhooks::service::{Listeners, WebhooksConfig, WebhooksService};
 use crate::{charges, health, invoices, metrics, openapi, refunds, router, tools, webhooks};
 
 /// How long the audit waits before it asks the provider a second time.
@@ -129,9 +129,13 @@ impl App {
             config,
         );
         let metrics = Metrics::new();
+        let listeners = Listeners {
+            charges: charges.clone(),
+            refunds: refunds.clone(),
+        };
         let webhooks = WebhooksService::new(
             store.clone(),
-            charges.clone(),
+            listeners,
             metrics.clone(),
             tasks.clone(),
             WebhooksConfig {

@@ -54,6 +54,8 @@ pub enum Noticed {
     UnknownInvoice,
     /// It took money, or may, and no attempt accounts for it: parked with the invoice.
     Parked,
+    /// A refund of it had succeeded, and its money came back.
+    Returned,
     /// It took money, and our books cannot take it up: the invoice is void, or paid by another payment.
     Contradiction(String),
 }

@@ -47,7 +47,7 @@ fn was_judged(refund: &Refund) -> bool {
 
 /// The refund at the provider that came to life after ours was given up, and that no refund of ours accounts for. What an
 /// operator has judged is not judged again, but for money that was given back.
-fn latecomer<'a>(
+pub(super) fn latecomer<'a>(
     found: &'a [ProviderRefund],
     booked: &'a [Refund],
     (payment_id, installation_id): (&str, &str),
@@ -122,7 +122,7 @@ impl RefundsService {
     }
 
     /// Opens a refund that only holds the one at the provider, until a person has looked.
-    async fn park(
+    pub(super) async fn park(
         &self,
         late: &ProviderRefund,
         given_up: &Refund,

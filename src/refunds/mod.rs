@@ -11,6 +11,7 @@ pub mod dto;
 mod latecomer;
 pub mod lifecycle;
 pub mod model;
+mod notice;
 mod reading;
 mod recording;
 pub mod recovery;

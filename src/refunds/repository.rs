@@ -109,6 +109,9 @@ pub trait RefundRepository: Send + Sync {
         line: &Evidence,
     ) -> Result<bool, StorageError>;
 
+    /// The refunds of the charge that this payment paid, newest first.
+    async fn refunds_of_payment(&self, payment_id: &str) -> Result<Vec<Refund>, StorageError>;
+
     /// The refunds that name a refund object of the provider's.
     async fn refunds_given_by(&self, provider_refund_id: &str)
     -> Result<Vec<Refund>, StorageError>;

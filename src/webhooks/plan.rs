@@ -49,6 +49,7 @@ pub fn outlook(event: &ClaimedEvent, found: Option<&Noticed>) -> Outlook {
         Some(Noticed::NotOurs) => Outlook::Over("not_ours"),
         Some(Noticed::Known) => Outlook::Over("known"),
         Some(Noticed::Parked) => Outlook::Over("parked"),
+        Some(Noticed::Returned) => Outlook::Over("returned"),
         Some(Noticed::Contradiction(_)) => Outlook::Over("contradiction"),
         Some(Noticed::Recovered(recovered)) => match recovered {
             Recovered::Busy { retry_after_ms } => Outlook::Later {
@@ -108,6 +109,7 @@ mod tests {
             ("somebody else's", 0, 0, Some(Noticed::NotOurs), over("not_ours")),
             ("known", 0, 0, Some(Noticed::Known), over("known")),
             ("parked", 0, 0, Some(Noticed::Parked), over("parked")),
+            ("a refund came back", 0, 0, Some(Noticed::Returned), over("returned")),
             ("against the books", 0, 0, Some(Noticed::Contradiction("x".into())), over("contradiction")),
             ("settled", 0, 0, recovered(Recovered::Succeeded), over("succeeded")),
             ("still unknown: the clock goes on", 0, 0, recovered(Recovered::Unknown), over("unknown")),

@@ -19,6 +19,7 @@ use crate::charges::service::ChargesService;
 use crate::error::{Code, Problem};
 use crate::idempotency::reservation::millis;
 use crate::metrics::Metrics;
+use crate::refunds::service::RefundsService;
 use crate::storage::StorageError;
 use crate::tasks::Tasks;
 
@@ -61,9 +62,17 @@ enum Dealt {
     Anothers,
 }
 
+/// Who takes notice of what the provider tells.
+pub struct Listeners {
+    /// Of payments.
+    pub charges: ChargesService,
+    /// Of refunds.
+    pub refunds: RefundsService,
+}
+
 struct Parts {
     events: Arc<dyn EventRepository>,
-    charges: ChargesService,
+    listeners: Listeners,
     metrics: Metrics,
     tasks: Tasks,
     config: WebhooksConfig,
@@ -75,14 +84,14 @@ impl WebhooksService {
     /// Over its ports.
     pub fn new(
         events: Arc<dyn EventRepository>,
-        charges: ChargesService,
+        listeners: Listeners,
         metrics: Metrics,
         tasks: Tasks,
         config: WebhooksConfig,
     ) -> Self {
         let parts = Parts {
             events,
-            charges,
+            listeners,
             metrics,
             tasks,
             config,
@@ -245,7 +254,7 @@ impl WebhooksService {
 
     /// What becomes of the event's payment; `None` when the provider or the store cannot be asked.
     async fn look_at(&self, event: &ClaimedEvent) -> Option<Noticed> {
-        let noticed = match self.notice(&event.payment_id).await {
+        let noticed = match self.notice(event).await {
             Ok(noticed) => noticed,
             Err(error) => {
                 tracing::warn!(%error, event.id = %event.id, payment.id = %event.payment_id, "an event cannot be dealt with yet");
@@ -266,18 +275,24 @@ impl WebhooksService {
             | Noticed::UnknownPayment
             | Noticed::NotOurs
             | Noticed::Parked
+            | Noticed::Returned
             | Noticed::Contradiction(_) => {}
         }
         Some(noticed)
     }
 
-    async fn notice(&self, payment_id: &str) -> Result<Noticed, NoticeError> {
-        let charges = &self.parts.charges;
+    async fn notice(&self, event: &ClaimedEvent) -> Result<Noticed, NoticeError> {
+        let Listeners { charges, refunds } = &self.parts.listeners;
+        let payment_id = event.payment_id.as_str();
         // Nothing that could be fetched would change it.
-        if charges.is_settled_by(payment_id).await? {
-            return Ok(Noticed::Known);
+        if !charges.is_settled_by(payment_id).await? {
+            return charges.notice(payment_id).await;
         }
-        charges.notice(payment_id).await
+        // `refund.failed`, `charge.refund.updated` and the like (Stripe docs, Types of events).
+        if event.kind.contains("refund") {
+            return refunds.notice(payment_id.to_owned()).await;
+        }
+        Ok(Noticed::Known)
     }
 }
 

@@ -224,6 +224,25 @@ macro_rules! refund_statements {
                     Ok(guarded(outcome)?.is_some())
                 }
 
+                async fn refunds_of_payment(
+                    &self,
+                    payment_id: &str,
+                ) -> Result<Vec<Refund>, StorageError> {
+                    let rows = unit!(self, $transaction, async |conn| {
+                        Ok::<_, StorageError>(
+                            refunds::table
+                                .inner_join(charges::table)
+                                .filter(charges::provider_payment_id.eq(payment_id))
+                                .filter(charges::status.eq("succeeded"))
+                                .order(refunds::id.desc())
+                                .select(RefundRow::as_select())
+                                .load::<RefundRow>(conn)
+                                .await?,
+                        )
+                    })?;
+                    rows.into_iter().map(Refund::try_from).collect()
+                }
+
                 async fn refunds_given_by(
                     &self,
                     provider_refund_id: &str,
