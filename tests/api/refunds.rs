@@ -1,5 +1,6 @@
 //! Giving back what is left of a charge: once, whoever calls it and however often.
 
+mod notices;
 mod parts;
 mod recovery;
 mod review;
