@@ -98,7 +98,7 @@ fn read_env_file() -> Result<(), String> {
             let name = name.filter(|name| is_name(name)).unwrap_or("something");
             let position = at + 1;
             Err(format!(
-                "the line that sets {name} cannot be read, at its character {position}"
+                "the line that sets {name} cannot be read, at its character {position}; a value with spaces or quotes stands in double quotes"
             ))
         }
         Err(error) => Err(error.to_string()),

@@ -125,11 +125,11 @@ fn findings(said: &str) -> Vec<String> {
             operation = line.trim_matches('_').trim();
         } else if let Some(wrong) = line.strip_prefix("- ") {
             found.push(format!("{operation}: {wrong}"));
-        } else if line.starts_with("curl ") || line.starts_with('[') {
-            if let Some(last) = found.last_mut() {
-                last.push_str("; ");
-                last.push_str(line);
-            }
+        } else if (line.starts_with("curl ") || line.starts_with('['))
+            && let Some(last) = found.last_mut()
+        {
+            last.push_str("; ");
+            last.push_str(line);
         }
     }
     found
