@@ -34,9 +34,10 @@ impl BoundServer {
         grace: Duration,
     ) -> std::io::Result<Self> {
         let listener = TcpListener::bind((host, port)).map_err(|error| {
-            let hint = match error.kind() {
-                std::io::ErrorKind::AddrInUse => " is taken; set PORT (0 takes a free one)",
-                _ => " cannot be listened on",
+            let hint = if error.kind() == std::io::ErrorKind::AddrInUse {
+                " is taken; set PORT (0 takes a free one)"
+            } else {
+                " cannot be listened on"
             };
             std::io::Error::new(error.kind(), format!("{host}:{port}{hint}: {error}"))
         })?;

@@ -12,6 +12,7 @@ use super::operations;
 enum Told {
     Invoice,
     Charge,
+    Refund,
     Cursor,
 }
 
@@ -40,6 +41,12 @@ const TABLE: &[Row] = &[
     ("chargeInvoice", "202", Told::Charge, "/id"),
     ("chargeInvoice", "402", Told::Charge, "/charge/id"),
     ("getChargeStatus", "200", Told::Charge, "/attempts/0/id"),
+    ("createRefund", "201", Told::Refund, "/id"),
+    ("createRefund", "202", Told::Refund, "/id"),
+    ("createRefund", "402", Told::Refund, "/refund/id"),
+    ("getRefund", "200", Told::Charge, "/chargeId"),
+    ("listRefunds", "200", Told::Refund, "/data/0/id"),
+    ("listRefunds", "200", Told::Cursor, "/nextCursor"),
 ];
 
 impl Told {
@@ -58,6 +65,13 @@ impl Told {
                 ("getCharge", Taken::Parameter("id")),
                 ("getChargeEvidence", Taken::Parameter("id")),
                 ("resolveCharge", Taken::Parameter("id")),
+                ("createRefund", Taken::Member("chargeId")),
+                ("listRefunds", Taken::Parameter("chargeId")),
+            ],
+            Self::Refund => &[
+                ("getRefund", Taken::Parameter("id")),
+                ("getRefundEvidence", Taken::Parameter("id")),
+                ("resolveRefund", Taken::Parameter("id")),
             ],
             Self::Cursor => &[],
         }

@@ -20,14 +20,18 @@ use crate::http::query::{Query, bad_cursor, cut_page, decode_cursor, invalid, pa
 use crate::http::{headers, respond, text};
 use crate::idempotency::running::Wait;
 use crate::openapi::examples;
-use crate::openapi::problems::{JSON_BODY, PATH_WITH_ID, STORE, refusals};
+use crate::openapi::problems::{CALL, JSON_BODY, PATH_WITH_ID, STORE, refusals};
 use crate::openapi::schemas::{IdempotencyKey, RefundId, Replayed, Seconds, SessionName};
 use crate::router::{Routes, resource};
 
 /// Mounts the routes.
 pub fn configure(routes: &mut Routes) {
     routes
-        .service(resource("/v1/refunds", "GET, POST").get(list).post(create))
+        .service(
+            resource("/v1/refunds", "GET, POST")
+                .get_with_query(list)
+                .post(create),
+        )
         .service(resource("/v1/refunds/{id}", "GET").get(show))
         .service(resource("/v1/refunds/{id}/evidence", "GET").get(evidence))
         .service(resource("/v1/refunds/{id}/resolve", "POST").post(resolve));
@@ -35,16 +39,16 @@ pub fn configure(routes: &mut Routes) {
 
 refusals! {
     /// Of giving money back.
-    CreateRefusals = [JSON_BODY, STORE], [
+    CreateRefusals = [CALL, JSON_BODY, STORE], [
         InvalidIdempotencyKey, IdempotencyKeyRequired, IdempotencyKeyReused, ChargeNotFound, ChargeNotRefundable,
         RefundExceedsCharge, RefundInProgress, RefundNeedsReview, RefundFailed, ProviderUnavailable
     ];
     /// Of reading a refund or its history.
-    ShowRefusals = [PATH_WITH_ID, STORE], [RefundNotFound];
+    ShowRefusals = [CALL, PATH_WITH_ID, STORE], [RefundNotFound];
     /// Of listing refunds.
-    ListRefusals = [STORE], [InvalidParameter];
+    ListRefusals = [CALL, STORE], [];
     /// Of deciding about a refund.
-    ResolveRefusals = [JSON_BODY, PATH_WITH_ID, STORE], [RefundNotFound, RefundNotInReview, ResolutionContradicted, ProviderUnavailable];
+    ResolveRefusals = [CALL, JSON_BODY, PATH_WITH_ID, STORE], [RefundNotFound, RefundNotInReview, ResolutionContradicted, ProviderUnavailable];
 }
 
 #[utoipa::path(
@@ -64,12 +68,6 @@ refusals! {
                 ("Idempotent-Replayed" = Replayed, description = "There when this answer was given before."),
                 ("Preference-Applied" = String, description = "The wait that was asked for was understood."),
             ),
-            links(
-                ("GetRefund" = (operation_id = "getRefund", parameters(("id" = "$response.body#/id")))),
-                ("GetRefundEvidence" = (operation_id = "getRefundEvidence", parameters(("id" = "$response.body#/id")))),
-                ("ListRefundsOfCharge" = (operation_id = "listRefunds", parameters(("chargeId" = "$response.body#/chargeId")))),
-                ("GetCharge" = (operation_id = "getCharge", parameters(("id" = "$response.body#/chargeId")))),
-            ),
             example = examples::refund,
         ),
         (status = 202, description = "The refund runs, and its outcome is not known yet. Send the same call again after `Retry-After`.",
@@ -77,10 +75,6 @@ refusals! {
             headers(
                 ("Retry-After" = Seconds, description = "Seconds to wait."),
                 ("Preference-Applied" = String, description = "The wait that was asked for was understood."),
-            ),
-            links(
-                ("GetRefund" = (operation_id = "getRefund", parameters(("id" = "$response.body#/id")))),
-                ("ListRefundsOfCharge" = (operation_id = "listRefunds", parameters(("chargeId" = "$response.body#/chargeId")))),
             ),
             example = examples::undecided_refund,
         ),

@@ -70,11 +70,12 @@ impl RefundsService {
             match refund.status {
                 RefundStatus::Pending | RefundStatus::Processing => {
                     let recovered = self.recover(refund.id.clone(), Claim::ExpiredOrIdle);
-                    match recovered.await? {
-                        // Whoever works on it is told last, so that the event is looked at again.
-                        busy @ Recovered::Busy { .. } => return Ok(Noticed::Recovered(busy)),
-                        looked_at => noticed = Noticed::Recovered(looked_at),
+                    let recovered = recovered.await?;
+                    // Whoever works on it is told last, so that the event is looked at again.
+                    if matches!(recovered, Recovered::Busy { .. }) {
+                        return Ok(Noticed::Recovered(recovered));
                     }
+                    noticed = Noticed::Recovered(recovered);
                 }
                 RefundStatus::Succeeded => {
                     if self.has_come_back(refund, &found, now_ms).await? {

@@ -23,6 +23,13 @@ REASONS = {
     # A cursor is opaque, and one that was not made here is refused.
     "listInvoices": {("invalid_parameter", "cursor")},
     "listCharges": {("invalid_parameter", "cursor")},
+    "listRefunds": {("invalid_parameter", "cursor")},
+    # A part needs a key, and a key names one part; and the bank may refuse.
+    "createRefund": {
+        ("idempotency_key_required", "Idempotency-Key"),
+        ("idempotency_key_reused", "Idempotency-Key"),
+        ("refund_failed", None),
+    },
     # The request is right, and the bank or the provider refuses the payment.
     "chargeInvoice": {
         ("charge_declined", None),
@@ -36,6 +43,7 @@ REASONS = {
 # A whole number is one in JSON Schema however it is written, and here only without a decimal point.
 WRITTEN_WITH_A_POINT = {
     "createInvoice": {("invalid_request", "amountCents")},
+    "createRefund": {("invalid_request", "amountCents")},
     "receiveStripeEvent": {("invalid_request", "body")},
 }
 

@@ -63,12 +63,16 @@ const OF_AGENTS: &[&str] = &[
     "POST /mcp",
 ];
 
-/// The operations that need an admin's key. Only `resolve` is not among them: no charge needs a review here.
+/// The operations that need an admin's key. Only those named `resolve` are not among them: nothing needs a review here.
 const OF_ADMINS: &[&str] = &[
     "POST /v1/invoices",
     "PATCH /v1/invoices/{id}",
     "POST /v1/invoices/{id}/void",
     "GET /v1/charges/{id}/evidence",
+    "GET /v1/refunds",
+    "POST /v1/refunds",
+    "GET /v1/refunds/{id}",
+    "GET /v1/refunds/{id}/evidence",
     "GET /metrics",
 ];
 

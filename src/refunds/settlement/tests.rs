@@ -195,7 +195,7 @@ fn what_was_found_and_is_not_what_was_asked_for_is_for_a_person() {
     known.provider_refund_id = Some("re_1".into());
     for stranger in strangers() {
         let verdict = after_look_up(
-            &[stranger.clone()],
+            std::slice::from_ref(&stranger),
             ours(&known),
             &context(NextStep::LookUp, true),
         );
