@@ -131,7 +131,7 @@ on_both_stores! {
         assert_eq!(due(&store, 100).await, ["put off", "taken meanwhile"]);
 
         for attempt in store.due_attempts(100).await.unwrap() {
-            if attempt.invoice_id == "taken meanwhile" {
+            if attempt.work == Work::Charge("taken meanwhile".into()) {
                 let expired = reserved(&store, &attempt.key).await;
                 store.take_over(&expired, "second", LEASE_MS, Recovery::Resend, Claim::Expired).await.unwrap().unwrap();
             }
