@@ -7,6 +7,7 @@ use super::crash::{self, Step};
 use super::journal::{Journal, Looked};
 use super::model::{Charge, ChargeStatus};
 use super::repository::{AttemptRecord, EvidenceKind};
+use super::service::{ChargeAnswer, ChargeResult};
 use super::settlement::{Verdict, recovery_of};
 use super::worker::{Ended, HeldAttempt, Worker};
 use crate::idempotency::reservation::{HeldLease, Recovery, Reservation};
@@ -17,6 +18,22 @@ use crate::storage::StorageError;
 /// The first wait before a record is written again, doubled each time up to the longest.
 const RECORD_RETRY_FIRST: Duration = Duration::from_millis(100);
 const RECORD_RETRY_LONGEST: Duration = Duration::from_secs(2);
+
+/// An answer as a label: of a fixed set of words.
+pub(super) fn result_label(result: &ChargeResult) -> &'static str {
+    match result {
+        Ok(ChargeAnswer::Stored {
+            response, replayed, ..
+        }) => match (response.status < 300, replayed) {
+            (true, false) => "succeeded",
+            (true, true) => "replayed",
+            (false, false) => "failed",
+            (false, true) => "replayed_failure",
+        },
+        Ok(ChargeAnswer::Undecided { .. }) => "undecided",
+        Err(problem) => problem.code().as_str(),
+    }
+}
 
 /// A verdict as a label.
 fn label(verdict: &Verdict) -> &'static str {

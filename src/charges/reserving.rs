@@ -42,6 +42,23 @@ pub(super) struct Start {
 }
 
 impl ChargesService {
+    /// True when the running attempt was made with another provider than the one that is set now, which knows nothing of
+    /// it: neither sending it there nor asking there would tell the truth.
+    pub(super) fn is_anothers(&self, snapshot: &ChargeSnapshot) -> bool {
+        let own = self.parts.provider.name();
+        let foreign = snapshot
+            .latest
+            .as_ref()
+            .filter(|(charge, _)| charge.provider != own);
+        if let Some((charge, _)) = foreign {
+            tracing::error!(
+                charge.key = %charge.idempotency_key, provider = %charge.provider,
+                "an attempt of another provider is unresolved: set PAYMENT_PROVIDER back until it is"
+            );
+        }
+        foreign.is_some()
+    }
+
     /// Freezes the request and reserves the attempt with it, before anything is sent that could move money.
     pub(super) async fn reserve(
         &self,

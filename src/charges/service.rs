@@ -7,6 +7,7 @@ use super::answer;
 use super::crash::{self, Step};
 use super::lifecycle::{NextStep, RetryPolicy, next_step, outlook, seconds_up};
 use super::model::{Charge, ChargeStatus};
+use super::recording::result_label;
 use super::repository::{ChargeRepository, ChargeSnapshot};
 use super::reserving::{
     CREDENTIALS_WAIT_SECONDS, PROVIDER_WAIT_SECONDS, Start, charge_fingerprint,
@@ -61,22 +62,6 @@ pub enum ChargeAnswer {
         /// When it is worth asking again, in seconds.
         retry_after_seconds: i64,
     },
-}
-
-/// An answer as a label: of a fixed set of words.
-fn in_a_word(result: &ChargeResult) -> &'static str {
-    match result {
-        Ok(ChargeAnswer::Stored {
-            response, replayed, ..
-        }) => match (response.status < 300, replayed) {
-            (true, false) => "succeeded",
-            (true, true) => "replayed",
-            (false, false) => "failed",
-            (false, true) => "replayed_failure",
-        },
-        Ok(ChargeAnswer::Undecided { .. }) => "undecided",
-        Err(problem) => problem.code().as_str(),
-    }
 }
 
 /// What the service is built from.
@@ -176,7 +161,7 @@ impl ChargesService {
     ) -> ChargeResult {
         crash::point(Step::Arrival);
         let result = self.charge_or_wait(invoice_id, wait, caller).await;
-        self.parts.config.metrics.charge_call(in_a_word(&result));
+        self.parts.config.metrics.charge_call(result_label(&result));
         crash::point(Step::BeforeAnswer);
         result
     }
@@ -300,23 +285,6 @@ impl ChargesService {
             waiting: None,
             retry_after_ms: LOST_RACES_WAIT_MS,
         })
-    }
-
-    /// True when the running attempt was made with another provider than the one that is set now, which knows nothing of
-    /// it: neither sending it there nor asking there would tell the truth.
-    pub(super) fn is_anothers(&self, snapshot: &ChargeSnapshot) -> bool {
-        let own = self.parts.provider.name();
-        let foreign = snapshot
-            .latest
-            .as_ref()
-            .filter(|(charge, _)| charge.provider != own);
-        if let Some((charge, _)) = foreign {
-            tracing::error!(
-                charge.key = %charge.idempotency_key, provider = %charge.provider,
-                "an attempt of another provider is unresolved: set PAYMENT_PROVIDER back until it is"
-            );
-        }
-        foreign.is_some()
     }
 
     /// The answer to a step that moves nothing.
