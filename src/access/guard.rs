@@ -20,6 +20,9 @@ use crate::charges::model::{CustomerCharged, Retry};
 use crate::error::{Code, Problem};
 use crate::http::request_id::RequestId;
 
+/// Answers at these paths say what is known of the money that was to be given back.
+const REFUNDS: &str = "/v1/refunds";
+
 /// What the door knows.
 pub struct Guard {
     /// The keys.
@@ -58,7 +61,13 @@ pub async fn admit(
             request.extensions_mut().insert(admitted);
             Ok(next.call(request).await?.map_into_boxed_body())
         }
-        Err(problem) => Ok(request.into_response(problem.error_response())),
+        Err(problem) => {
+            let problem = match request.path().starts_with(REFUNDS) {
+                true => problem.of_refunds(),
+                false => problem,
+            };
+            Ok(request.into_response(problem.error_response()))
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use chargeonce::payments::mock::{Fault, MockStripe};
 use futures_util::future::join_all;
 use serde_json::json;
 
-use crate::access::with_keys;
+use crate::access::{AGENT, with_keys};
 use crate::support::{Engine, Line, Reply, SENDS_MAX, TestApp};
 
 /// One of each refusal, for the table of all codes.
@@ -251,6 +251,20 @@ on_both_stores! {
             app.get(missing).await.assert_refund(404, "refund_not_found", "unknown", "after_change");
         }
         app.check_refunds(&[part, rest]).await;
+    }
+
+    async fn an_agent_gives_nothing_back(engine) {
+        let app = with_keys(engine, &[]).await;
+        let charge = app.paid("inv_1").await;
+        let mut replies = Vec::new();
+        for (authorization, status, code) in [(format!("Bearer {AGENT}"), 403, "forbidden"), ("Bearer nobody".into(), 401, "unauthorized")] {
+            let headers = [("Authorization", authorization.as_str())];
+            let refused = app.post_with("/v1/refunds", &json!({"chargeId": charge}), &headers).await;
+            refused.assert_refund(status, code, "unknown", "after_change");
+            replies.push(refused);
+        }
+        assert_eq!((app.refund_sends(), app.refunds_of(&charge).await), (Vec::new(), Vec::new()));
+        app.check_refunds(&replies).await;
     }
 
     async fn a_bad_request_gives_nothing_back_and_uses_no_key_up(engine) {

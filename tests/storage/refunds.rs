@@ -5,6 +5,7 @@ use std::time::Duration;
 use chargeonce::charges::repository::AttemptRecord;
 use chargeonce::idempotency::reservation::{Claim, Recovery, ReservationState};
 use chargeonce::payments::refund::RefundReason;
+use chargeonce::reconciler::repository::Work;
 use chargeonce::refunds::model::{Portion, RefundStatus};
 use chargeonce::refunds::repository::{RefundFilter, RefundResolution};
 use futures_util::future::join_all;
@@ -247,6 +248,49 @@ on_both_stores! {
         assert!(!store.park_refund(&new, &[history_line("late")]).await.unwrap());
         assert_eq!(store.refunds(&charge).await, "1000 needs_review/in_progress");
         assert_eq!(store.begin_refund(&part_of(&charge, "h", 251)).await.unwrap(), None);
+    }
+
+    async fn what_is_due_of_refunds_has_no_verdict_and_nobody_at_it(engine) {
+        let store = Fixture::open(engine).await;
+        let charge = store.paid("inv_1").await;
+        store.charging("inv_2").await;
+        let records = [("pending", None), ("processing", Some(processing())), ("review", Some(needs_review())), ("succeeded", Some(succeeded())), ("failed", Some(failed()))];
+        let mut open = Vec::new();
+        for (what, record) in records {
+            let new = part_of(&charge, what, 10);
+            let token = store.begin_refund_of(&new).await;
+            if let Some(record) = record {
+                assert!(store.record_of(&new.refund, &token, &record).await);
+            }
+            if ["pending", "processing"].contains(&what) {
+                open.push(Work::Refund(new.refund.id.clone()));
+            }
+        }
+        assert_eq!(store.due_refunds(100).await.unwrap(), [], "their leases run");
+        store.age(EXPIRED).await;
+
+        let due = store.due_refunds(100).await.unwrap();
+        assert_eq!(due.iter().map(|attempt| attempt.work.clone()).collect::<Vec<_>>(), open);
+        assert_eq!(store.due_refunds(1).await.unwrap(), due[..1]);
+        assert_eq!(store.due_attempts(100).await.unwrap().len(), 1, "the charge's own are another list");
+        store.put_off(&due[0], 3_600_000).await.unwrap();
+        assert_eq!(store.due_refunds(100).await.unwrap(), due[1..]);
+        let backlog = store.backlog().await.unwrap().value;
+        assert_eq!((backlog.refunds.unsettled, backlog.refunds.reviews), (2, 1));
+        assert_eq!((backlog.unsettled, backlog.reviews), (1, 0));
+    }
+
+    async fn refunds_are_found_by_the_payment_that_they_give_back(engine) {
+        let store = Fixture::open(engine).await;
+        let begun = store.charging("inv_1").await;
+        assert!(store.record(&begun, &paid_by("pi_1")).await);
+        let other = store.paid("inv_2").await;
+        let (first, second) = (part_of(&begun.charge.id, "h1", 10), part_of(&begun.charge.id, "h2", 10));
+        for new in [&first, &part_of(&other, "h3", 10), &second] {
+            store.begin_refund_of(new).await;
+        }
+        assert_eq!(store.refunds_of_payment("pi_1").await.unwrap(), [second.refund, first.refund]);
+        assert_eq!(store.refunds_of_payment("pi_none").await.unwrap(), []);
     }
 
     async fn refunds_are_listed_newest_first_by_charge_and_status(engine) {

@@ -3,6 +3,7 @@
 mod alone;
 mod called_again;
 mod notices;
+mod refunds;
 mod twice;
 
 use std::collections::BTreeSet;

@@ -192,6 +192,27 @@ impl Service {
         }
     }
 
+    /// The same with a key of the caller's, where there is one.
+    pub async fn try_post_with(
+        &self,
+        path: &str,
+        body: &Value,
+        key: Option<&str>,
+    ) -> Option<Reply> {
+        let mut request = self
+            .client
+            .post(format!("{}{path}", self.url))
+            .header("Content-Type", "application/json")
+            .body(body.to_string());
+        if let Some(key) = key {
+            request = request.header("Idempotency-Key", key);
+        }
+        match request.send().await {
+            Ok(response) => Some(Reply::read(response).await),
+            Err(_) => None,
+        }
+    }
+
     pub async fn post(&self, path: &str, body: &Value) -> Reply {
         self.try_post(path, body, None).await.expect("no answer")
     }
