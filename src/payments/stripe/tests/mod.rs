@@ -5,7 +5,6 @@ use std::net::TcpListener;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use actix_web::dev::ServerHandle;
 use async_trait::async_trait;
 use secrecy::SecretString;
 
@@ -233,8 +232,8 @@ fn over(api: StripeApi, mock: &MockStripe) -> StripeProvider<InProcessTransport>
     StripeProvider::new(settings, InProcessTransport::new(mock.clone()))
 }
 
-/// The adapter over the stand-in behind a socket, and the handle to stop its server with.
-fn over_http(mock: &MockStripe) -> (StripeProvider<HttpTransport>, ServerHandle) {
+/// The adapter over the stand-in behind a socket, and what stops its server.
+fn over_http(mock: &MockStripe) -> (StripeProvider<HttpTransport>, impl Future<Output = ()>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
     let server = mock::serve(mock.clone(), listener).expect("a server");
@@ -254,5 +253,7 @@ fn over_http(mock: &MockStripe) -> (StripeProvider<HttpTransport>, ServerHandle)
         ..settings(StripeApi::PaymentIntents)
     };
     let transport = HttpTransport::new(&http).expect("a transport");
-    (StripeProvider::new(settings, transport), handle)
+    (StripeProvider::new(settings, transport), async move {
+        handle.stop(false).await;
+    })
 }

@@ -232,9 +232,9 @@ async fn whatever_is_lost_on_the_way_the_money_is_given_back_once() {
 async fn over_http_it_is_the_same() {
     join_all(FAULTS.map(|(fault, resolved)| async move {
         let mock = MockStripe::new();
-        let (provider, handle) = over_http(&mock);
+        let (provider, stop) = over_http(&mock);
         meet_fault(&provider, &mock, fault, resolved).await;
-        handle.stop(false).await;
+        stop.await;
     }))
     .await;
 }
