@@ -6,6 +6,14 @@ use diesel::sql_types::BigInt;
 
 use super::schema::{charges, idempotency_keys, invoices, provider_events, refunds};
 
+diesel::table! {
+    /// The migrations that have run, as diesel_migrations keeps them.
+    __diesel_schema_migrations (version) {
+        /// The migration's version: its name's date and number, as digits.
+        version -> Text,
+    }
+}
+
 #[diesel::declare_sql_function]
 extern "SQL" {
     /// The database's time in Unix milliseconds, plus an offset. A function of the schema in PostgreSQL; in SQLite, which

@@ -4,8 +4,8 @@ macro_rules! invoice_statements {
     ($store:ident, $backend:ident, $transaction:ident) => {
         pub mod $backend {
             use async_trait::async_trait;
+            use diesel::dsl::max;
             use diesel::prelude::*;
-            use diesel::sql_types::{Nullable, Text};
             #[allow(
                 unused_imports,
                 reason = "`transaction` is a method of the trait, `immediate_transaction` is not"
@@ -21,6 +21,7 @@ macro_rules! invoice_statements {
                 Changed, Inserted, InvoiceFilter, InvoiceInsert, InvoiceRepository,
             };
             use crate::storage::connect::{newest_version, pool_state};
+            use crate::storage::fragments::__diesel_schema_migrations;
             use crate::storage::fragments::{live_charge, now, open_invoice};
             use crate::storage::rows::{InvoiceRow, KeyRow};
             use crate::storage::schema::{idempotency_keys, installation, invoices};
@@ -48,11 +49,10 @@ macro_rules! invoice_statements {
                 async fn condition(&self) -> Result<StoreCondition, StorageError> {
                     let (now_ms, schema) = unit!(self, $transaction, async |conn| {
                         let now_ms = diesel::select(now()).get_result(conn).await?;
-                        let versions = diesel::dsl::sql::<Nullable<Text>>(
-                            "(SELECT max(version) FROM __diesel_schema_migrations)",
-                        );
-                        let newest: Option<String> =
-                            diesel::select(versions).get_result(conn).await?;
+                        let newest = __diesel_schema_migrations::table
+                            .select(max(__diesel_schema_migrations::version))
+                            .first::<Option<String>>(conn)
+                            .await?;
                         Ok::<(i64, String), StorageError>((now_ms, newest.unwrap_or_default()))
                     })?;
                     Ok(StoreCondition {
