@@ -42,14 +42,15 @@ impl Grade {
 pub struct Finding {
     /// How bad it is.
     pub grade: Grade,
-    /// What was looked at: `access`, `store`, `provider`, `webhooks`, `recovery`.
+    /// What was looked at: `settings`, `access`, `store`, `provider`, `webhooks`, `recovery`.
     pub what: &'static str,
     /// What is so and what to do, in a sentence or two.
     pub told: String,
 }
 
 impl Finding {
-    fn new(grade: Grade, what: &'static str, told: impl Into<String>) -> Self {
+    /// A finding.
+    pub fn new(grade: Grade, what: &'static str, told: impl Into<String>) -> Self {
         Self {
             grade,
             what,
@@ -60,7 +61,9 @@ impl Finding {
 
 /// Looks at everything.
 pub async fn examine(settings: &Settings) -> Vec<Finding> {
-    let mut findings = of_settings(settings);
+    let told = "They can be read and fit together.";
+    let mut findings = vec![Finding::new(Grade::Good, "settings", told)];
+    findings.extend(of_settings(settings));
     findings.push(match storage::inspect(&settings.store).await {
         Ok(inspection) => of_store(settings, &inspection, Utc::now().timestamp_millis()),
         Err(error) => Finding::new(

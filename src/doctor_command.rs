@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use chargeonce::config::Settings;
-use chargeonce::doctor::{Grade, examine};
+use chargeonce::doctor::{Finding, Grade, examine};
 use chargeonce::telemetry;
 use clap::Args;
 
@@ -17,27 +17,15 @@ pub struct DoctorCommand {}
 
 impl DoctorCommand {
     pub async fn run(&self) -> ExitCode {
-        let settings = match Settings::from_env() {
-            Ok(settings) => settings,
-            Err(error) => {
-                println!("{:<8} {:<10} {error}", Grade::Bad.as_str(), "settings");
-                return ExitCode::from(UNFIT);
+        let findings = match Settings::from_env() {
+            Ok(settings) => {
+                telemetry::start(settings.log_format);
+                examine(&settings).await
             }
+            Err(error) => vec![Finding::new(Grade::Bad, "settings", error.to_string())],
         };
-        telemetry::start(settings.log_format);
-        println!(
-            "{:<8} {:<10} They can be read and fit together.",
-            Grade::Good.as_str(),
-            "settings"
-        );
-        let findings = examine(&settings).await;
-        for finding in &findings {
-            println!(
-                "{:<8} {:<10} {}",
-                finding.grade.as_str(),
-                finding.what,
-                finding.told
-            );
+        for Finding { grade, what, told } in &findings {
+            println!("{:<8} {what:<10} {told}", grade.as_str());
         }
         let is_fit = findings.iter().all(|finding| finding.grade < Grade::Bad);
         if is_fit {

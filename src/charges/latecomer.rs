@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::answer;
 use super::model::{Charge, ChargeStatus};
 use super::ownership::is_marked;
-use super::repository::{ChargeFilter, ChargeSnapshot};
+use super::repository::ChargeSnapshot;
 use super::reserving::{PROVIDER_WAIT_SECONDS, payments_since};
 use super::service::ChargesService;
 use crate::error::Problem;
@@ -15,9 +15,6 @@ use crate::payments::provider::PaymentQuery;
 
 /// How long the look may take; a caller is waiting, and nothing is reserved yet.
 const LOOK_TIME: Duration = Duration::from_secs(20);
-
-/// More than an invoice can have attempts.
-const ATTEMPTS_LISTED_MAX: i64 = 100;
 
 /// True when the attempt's failure was inferred, so that no further one may start blindly. A failure that the provider answered
 /// needs no look: the answer stands for the request.
@@ -114,12 +111,7 @@ impl ChargesService {
         if latest.attempt == 1 {
             return Ok(None);
         }
-        let filter = ChargeFilter {
-            invoice_id: Some(latest.invoice_id.clone()),
-            limit: ATTEMPTS_LISTED_MAX,
-            ..ChargeFilter::default()
-        };
-        let attempts = self.parts.charges.list_charges(&filter).await?;
+        let attempts = self.attempts_of(&latest.invoice_id).await?;
         let given_up = attempts.into_iter().filter(was_inferred);
         Ok(given_up.max_by_key(|charge| charge.attempt))
     }

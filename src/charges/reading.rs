@@ -30,12 +30,7 @@ impl ChargesService {
                 return Err(answer::invoice_not_found());
             };
             let newest = snapshot.latest.as_ref().map(|(charge, _)| charge.attempt);
-            let filter = ChargeFilter {
-                invoice_id: Some(invoice_id.clone()),
-                limit: ATTEMPTS_LISTED_MAX,
-                ..ChargeFilter::default()
-            };
-            let mut attempts = charges.list_charges(&filter).await?;
+            let mut attempts = service.attempts_of(&invoice_id).await?;
             // Both reads tell of one moment: an attempt that began between them is not in the first.
             attempts.retain(|charge| Some(charge.attempt) <= newest);
             if let Some((charge, _)) = &snapshot.latest
@@ -54,6 +49,16 @@ impl ChargesService {
             })
         });
         read.await.map_err(|_| Problem::internal())?
+    }
+
+    /// Every attempt of an invoice, newest first.
+    pub(super) async fn attempts_of(&self, invoice_id: &str) -> Result<Vec<Charge>, StorageError> {
+        let filter = ChargeFilter {
+            invoice_id: Some(invoice_id.to_owned()),
+            limit: ATTEMPTS_LISTED_MAX,
+            ..ChargeFilter::default()
+        };
+        self.parts.charges.list_charges(&filter).await
     }
 
     /// One charge.

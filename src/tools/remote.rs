@@ -6,13 +6,14 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::{Client, Method, Response, redirect, retry};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
 
 use super::arguments::{ListArguments, ToolCall};
 use super::backend::{Backend, CallContext, ToolReply};
+use crate::access::caller::SESSION_HEADER;
 use crate::charges::model::CustomerCharged;
 use crate::error::{Code, Problem};
 use crate::http::respond::REPLAYED;
@@ -246,7 +247,7 @@ fn headers(
 ) -> Result<HeaderMap, HttpSetupError> {
     let mut headers = HeaderMap::new();
     if let Some(session) = session.and_then(|session| HeaderValue::from_str(session).ok()) {
-        headers.insert(HeaderName::from_static("x-agent-session"), session);
+        headers.insert(SESSION_HEADER, session);
     }
     if let Some(key) = api_key {
         let mut value = HeaderValue::from_str(&format!("Bearer {}", key.expose_secret()))
