@@ -82,7 +82,7 @@ impl Worker {
         let (charge, record) = self.to_record(held, verdict.clone(), journal.looked)?;
         journal.add(
             EvidenceKind::Record,
-            in_words(&verdict),
+            in_words(&verdict, |payment| &payment.id),
             held.lease.now_ms(),
         );
         crash::point(Step::BeforeRecord);
@@ -266,12 +266,12 @@ pub(crate) fn weaker(before: Recovery, now: Recovery) -> Recovery {
     }
 }
 
-/// A verdict as a line of the journal.
-fn in_words(verdict: &Verdict) -> String {
+/// A verdict as a line of the journal; `id` tells the id of an object at the provider.
+pub(crate) fn in_words<P>(verdict: &Verdict<P>, id: fn(&P) -> &str) -> String {
     match verdict {
-        Verdict::Succeeded(payment) => format!("succeeded by {}", payment.id),
+        Verdict::Succeeded(found) => format!("succeeded by {}", id(found)),
         Verdict::Failed(failure) => format!("failed: {}", failure.code),
-        Verdict::Processing(payment) => format!("no verdict yet on {}", payment.id),
+        Verdict::Processing(found) => format!("no verdict yet on {}", id(found)),
         Verdict::NeedsReview { evidence, .. } => format!("needs review: {evidence}"),
         Verdict::Unknown(unknown) => format!("unknown: {}", unknown.reason),
         Verdict::Released(reason) => format!("given back: {}", reason.detail),

@@ -25,18 +25,18 @@ pub enum Plan {
     },
 }
 
-/// What to record.
+/// What to record of an attempt: to take money by a payment, or to give it back by a refund; `P` is that object at the provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
-    /// The money was taken by this payment.
-    Succeeded(ProviderPayment),
-    /// No money was taken, and none will be.
+pub enum Verdict<P = ProviderPayment> {
+    /// The money was moved by this object.
+    Succeeded(P),
+    /// No money was moved, and none will be.
     Failed(Failure),
     /// The provider has it and no verdict yet.
-    Processing(ProviderPayment),
+    Processing(P),
     /// Something is wrong that only a person can judge.
     NeedsReview {
-        /// The payment object, when known.
+        /// The object, when known: the payment, or the refund.
         payment_id: Option<String>,
         /// What is wrong.
         evidence: String,

@@ -6,7 +6,7 @@ use super::settlement::Verdict;
 use super::worker::{Ended, HeldRefund, Worker};
 use crate::charges::crash::{self, Step};
 use crate::charges::journal::{Journal, Looked};
-use crate::charges::recording::{again_while_away, unanswered_since, wait_ms, weaker};
+use crate::charges::recording::{again_while_away, in_words, unanswered_since, wait_ms, weaker};
 use crate::charges::repository::{AttemptRecord, EvidenceKind};
 use crate::charges::settlement::recovery_of;
 use crate::payments::outcome::{NextStep, NotExecutedReason};
@@ -33,7 +33,7 @@ impl Worker {
                 "refund {} gave the money back, and the books cannot take it up: is it recorded elsewhere?",
                 found.id
             ),
-            refund_id: Some(found.id),
+            payment_id: Some(found.id),
         };
         self.record_as(held, parked, journal).await
     }
@@ -46,7 +46,11 @@ impl Worker {
     ) -> Result<Ended, StorageError> {
         let (refund, record) = self.to_record(held, verdict.clone(), journal.looked)?;
         let now_ms = held.lease.now_ms();
-        journal.add(EvidenceKind::Record, in_words(&verdict), now_ms);
+        journal.add(
+            EvidenceKind::Record,
+            in_words(&verdict, |found| &found.id),
+            now_ms,
+        );
         crash::point(Step::BeforeRecord);
         if !self.write(held, &record, &journal).await? {
             self.log_lost_lease(&refund).await;
@@ -126,14 +130,14 @@ impl Worker {
                 }
             }
             Verdict::NeedsReview {
-                refund_id,
+                payment_id,
                 evidence,
             } => {
                 refund.status = RefundStatus::NeedsReview;
-                refund.provider_refund_id = refund_id.clone().or(refund.provider_refund_id);
+                refund.provider_refund_id = payment_id.clone().or(refund.provider_refund_id);
                 refund.evidence = Some(evidence.clone());
                 AttemptRecord::NeedsReview {
-                    payment_id: refund_id,
+                    payment_id,
                     evidence,
                 }
             }
@@ -168,18 +172,6 @@ impl Worker {
             self.refunds.record_refund(refund, token, record, evidence)
         })
         .await
-    }
-}
-
-/// A verdict as a line of the journal.
-fn in_words(verdict: &Verdict) -> String {
-    match verdict {
-        Verdict::Succeeded(found) => format!("succeeded by {}", found.id),
-        Verdict::Failed(failure) => format!("failed: {}", failure.code),
-        Verdict::Processing(found) => format!("no verdict yet on {}", found.id),
-        Verdict::NeedsReview { evidence, .. } => format!("needs review: {evidence}"),
-        Verdict::Unknown(unknown) => format!("unknown: {}", unknown.reason),
-        Verdict::Released(reason) => format!("given back: {}", reason.detail),
     }
 }
 

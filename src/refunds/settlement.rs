@@ -5,8 +5,8 @@
 //! provider carries the key of the one that made it, so that it is never another one's.
 
 use super::model::Refund;
-use crate::charges::settlement::LookUpContext;
-use crate::payments::outcome::{Failure, FailureKind, NextStep, NotExecuted, Outcome, Unknown};
+use crate::charges::settlement::{self, LookUpContext};
+use crate::payments::outcome::{Failure, FailureKind, NextStep, Outcome, Unknown};
 use crate::payments::refund::{ProviderRefund, RefundState};
 
 /// What to do next about a refund.
@@ -19,26 +19,7 @@ pub enum Plan {
 }
 
 /// What to record.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
-    /// The money was given back by this refund of the provider's.
-    Succeeded(ProviderRefund),
-    /// Nothing was given back, and nothing will be.
-    Failed(Failure),
-    /// The provider has it and no verdict yet.
-    Processing(ProviderRefund),
-    /// Something is wrong that only a person can judge.
-    NeedsReview {
-        /// The refund object, when known.
-        refund_id: Option<String>,
-        /// What is wrong.
-        evidence: String,
-    },
-    /// No verdict: the refund stays in progress for the next look.
-    Unknown(Unknown),
-    /// Nothing was executed and no earlier send can have been: give the reservation back.
-    Released(NotExecuted),
-}
+pub type Verdict = settlement::Verdict<ProviderRefund>;
 
 /// A refund of ours, and what one at the provider must have to be it.
 #[derive(Debug, Clone, Copy)]
@@ -188,7 +169,7 @@ fn judged(found: &ProviderRefund, ours: Ours<'_>, context: &LookUpContext) -> Ve
 fn nothing_found(refund: &Refund, context: &LookUpContext) -> Verdict {
     if context.all_sends_are_old && refund.provider_refund_id.is_some() {
         return Verdict::NeedsReview {
-            refund_id: refund.provider_refund_id.clone(),
+            payment_id: refund.provider_refund_id.clone(),
             evidence: "the provider had told of this refund, and shows it no more".to_owned(),
         };
     }
@@ -203,7 +184,7 @@ fn nothing_found(refund: &Refund, context: &LookUpContext) -> Verdict {
     }
     if context.unknown.next == NextStep::LookUpElseReview {
         return Verdict::NeedsReview {
-            refund_id: context.unknown.payment_id.clone(),
+            payment_id: context.unknown.payment_id.clone(),
             evidence: format!(
                 "{}; the provider has no such refund of this payment",
                 context.unknown.reason
@@ -244,7 +225,7 @@ pub fn bare(kind: FailureKind, code: &str, refund_id: Option<String>) -> Failure
 
 fn review(found: &ProviderRefund, evidence: String) -> Verdict {
     Verdict::NeedsReview {
-        refund_id: Some(found.id.clone()),
+        payment_id: Some(found.id.clone()),
         evidence,
     }
 }

@@ -162,7 +162,7 @@ impl Worker {
                 if unknown.next == NextStep::LookUpElseReview || self.is_beyond_hope(held) =>
             {
                 Verdict::NeedsReview {
-                    refund_id: query.refund_id,
+                    payment_id: query.refund_id,
                     evidence: format!("{}; it cannot be looked up: {error}", unknown.reason),
                 }
             }

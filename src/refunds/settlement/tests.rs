@@ -1,5 +1,5 @@
 use super::*;
-use crate::payments::outcome::NotExecutedReason;
+use crate::payments::outcome::{NotExecuted, NotExecutedReason};
 use crate::refunds::fixtures::{INSTALLATION, PAYMENT, failure, found, refund};
 use crate::refunds::model::RefundStatus;
 
@@ -9,8 +9,8 @@ fn in_short(verdict: &Verdict) -> String {
         Verdict::Succeeded(found) => format!("succeeded {}", found.id),
         Verdict::Failed(failure) => format!("failed {}", failure.code),
         Verdict::Processing(found) => format!("processing {}", found.id),
-        Verdict::NeedsReview { refund_id, .. } => {
-            format!("review {}", refund_id.as_deref().unwrap_or("-"))
+        Verdict::NeedsReview { payment_id, .. } => {
+            format!("review {}", payment_id.as_deref().unwrap_or("-"))
         }
         Verdict::Unknown(unknown) => format!("unknown {:?}", unknown.next),
         Verdict::Released(reason) => format!("released {:?}", reason.reason),
