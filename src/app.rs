@@ -110,6 +110,7 @@ impl App {
             reservation_ttl: settings.reservation_ttl,
             response_wait: settings.response_wait,
             installation_id: installation_id.clone(),
+            replay_cache_bytes: settings.replay_cache_mib * 1024 * 1024,
             limits: settings.access.limits.clone(),
             metrics: metrics.clone(),
         };

@@ -86,6 +86,8 @@ pub struct Settings {
     pub request_header_time: Duration,
     /// How long a client may take for a body.
     pub request_body_time: Duration,
+    /// How much memory the answers of finished charges are kept in, in MiB.
+    pub replay_cache_mib: u64,
     /// How logs are written.
     pub log_format: LogFormat,
 }
@@ -179,6 +181,7 @@ impl Settings {
             retry_cooldown: reader.duration("RETRY_COOLDOWN", Duration::ZERO)?,
             request_header_time: reader.duration("REQUEST_HEADER_TIME", HEADER_TIME_DEFAULT)?,
             request_body_time: reader.duration("REQUEST_BODY_TIME", BODY_TIME_DEFAULT)?,
+            replay_cache_mib: reader.number("REPLAY_CACHE_MIB", 32, 0, 65_536)?,
             log_format: reader.choice(
                 "LOG_FORMAT",
                 LogFormat::Pretty,

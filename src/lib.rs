@@ -26,5 +26,6 @@ pub mod storage;
 pub mod tasks;
 pub mod telemetry;
 pub mod timestamp;
+pub mod together;
 pub mod tools;
 pub mod webhooks;

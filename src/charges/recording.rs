@@ -1,12 +1,13 @@
 //! Writing down what became of an attempt.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::answer;
 use super::crash::{self, Step};
 use super::journal::{Journal, Looked};
 use super::model::{Charge, ChargeStatus};
-use super::repository::{AttemptRecord, EvidenceKind};
+use super::repository::{AttemptRecord, EvidenceKind, Settlement};
 use super::service::{ChargeAnswer, ChargeResult};
 use super::settlement::{Verdict, recovery_of};
 use super::worker::{Ended, HeldAttempt, Worker};
@@ -205,8 +206,20 @@ impl Worker {
     ) -> Result<bool, StorageError> {
         let evidence = journal.lines_to_keep(record, held.reservation.takeovers);
         let (charge, token) = (&held.charge, &held.reservation.lease_token);
-        again_while_away(&held.lease, &charge.idempotency_key, || {
-            self.charges.record_attempt(charge, token, record, evidence)
+        let key = &charge.idempotency_key;
+        if !(evidence.is_empty() && record.is_verdict()) {
+            return again_while_away(&held.lease, key, || {
+                self.charges.record_attempt(charge, token, record, evidence)
+            })
+            .await;
+        }
+        let settlement = Arc::new(Settlement {
+            charge: charge.clone(),
+            lease_token: token.clone(),
+            record: record.clone(),
+        });
+        again_while_away(&held.lease, key, || {
+            self.settlements.run(Arc::clone(&settlement))
         })
         .await
     }

@@ -1,5 +1,7 @@
 //! The port under the charges. One method is one transaction, guarded by its own preconditions.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 
 use super::model::Charge;
@@ -9,6 +11,7 @@ use crate::idempotency::reservation::{Recovery, Reservation, StoredResponse};
 use crate::invoices::model::Invoice;
 use crate::payments::outcome::Failure;
 use crate::storage::StorageError;
+use crate::together::NotTogether;
 
 /// An invoice with its latest attempt and that attempt's reservation, read together.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -104,6 +107,30 @@ pub enum AttemptRecord {
     Released,
 }
 
+impl AttemptRecord {
+    /// True for what ends the attempt.
+    pub fn is_verdict(&self) -> bool {
+        match self {
+            Self::Succeeded { .. } | Self::Failed { .. } => true,
+            Self::Processing { .. }
+            | Self::NeedsReview { .. }
+            | Self::Unknown { .. }
+            | Self::Released => false,
+        }
+    }
+}
+
+/// A verdict that has nothing more to tell than itself.
+#[derive(Debug, Clone)]
+pub struct Settlement {
+    /// The charge, as it was when its lease was won.
+    pub charge: Charge,
+    /// The lease under which it may be recorded.
+    pub lease_token: String,
+    /// `Succeeded` or `Failed`.
+    pub record: AttemptRecord,
+}
+
 /// One thing that happened in an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Evidence {
@@ -195,12 +222,24 @@ pub trait ChargeRepository: Send + Sync {
         invoice_id: &str,
     ) -> Result<Option<Reading<ChargeSnapshot>>, StorageError>;
 
+    /// The same of several invoices in one look, in their order.
+    async fn charge_snapshots(
+        &self,
+        invoice_ids: &[Arc<String>],
+    ) -> Result<Vec<Option<Reading<ChargeSnapshot>>>, NotTogether>;
+
     /// Reserves an attempt: key row and charge row, all or nothing. `None` when the key is there already, the invoice
     /// is not open any more or has another revision, or another attempt is live.
     async fn begin_attempt(
         &self,
         attempt: &NewAttempt,
     ) -> Result<Option<Reading<Reservation>>, StorageError>;
+
+    /// The same for several attempts in one transaction, in their order. Each wins or loses by itself; an error is one of all.
+    async fn begin_attempts(
+        &self,
+        attempts: &[Arc<NewAttempt>],
+    ) -> Result<Vec<Option<Reading<Reservation>>>, NotTogether>;
 
     /// The same under a cap on what the key of [`AskedBy`](super::model::AskedBy) may spend in a day. Parallel calls of one
     /// key wait for each other here, so that together they stay below it.
@@ -222,6 +261,13 @@ pub trait ChargeRepository: Send + Sync {
         record: &AttemptRecord,
         evidence: &[Evidence],
     ) -> Result<bool, StorageError>;
+
+    /// Records several verdicts in one transaction, in their order: as [`record_attempt`](Self::record_attempt) does each, with no
+    /// evidence. An error is one of all.
+    async fn record_verdicts(
+        &self,
+        settlements: &[Arc<Settlement>],
+    ) -> Result<Vec<bool>, NotTogether>;
 
     /// Reserves an attempt that exists only to hold a payment which no attempt accounts for: key row in progress, charge in `needs_review`. False when the invoice is not open or has a live attempt.
     async fn park_payment(

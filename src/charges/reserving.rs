@@ -1,5 +1,6 @@
 //! Getting hold of an attempt: freezing its request and reserving it, or taking an expired one over.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use uuid::Uuid;
@@ -68,7 +69,7 @@ impl ChargesService {
     ) -> Result<Option<HeldAttempt>, Problem> {
         let invoice = &snapshot.invoice;
         let cap = self.cap_for(caller, invoice.money, start.now_ms).await?;
-        let new = self.prepare(invoice, start, caller.asked()).await?;
+        let new = Arc::new(self.prepare(invoice, start, caller.asked()).await?);
         crash::point(Step::BeforeReserve);
         let asked = Moment::now();
         let begun = self
@@ -79,7 +80,7 @@ impl ChargesService {
         };
         crash::point(Step::AfterReserve);
         Ok(Some(self.held(
-            new.charge,
+            new.charge.clone(),
             reading,
             Recovery::Resend,
             payments_since(snapshot),

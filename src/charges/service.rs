@@ -5,9 +5,11 @@ use std::time::{Duration, Instant};
 
 use super::answer;
 use super::crash::{self, Step};
+use super::gathering::{Looking, Reserving, Settling};
 use super::lifecycle::{NextStep, RetryPolicy, next_step, outlook, seconds_up};
 use super::model::{Charge, ChargeStatus};
 use super::recording::result_label;
+use super::replays::Replays;
 use super::repository::{ChargeRepository, ChargeSnapshot};
 use super::reserving::{
     CREDENTIALS_WAIT_SECONDS, PROVIDER_WAIT_SECONDS, Start, charge_fingerprint,
@@ -24,6 +26,7 @@ use crate::metrics::Metrics;
 use crate::payments::outcome::NotExecutedReason;
 use crate::payments::provider::PaymentProvider;
 use crate::tasks::Tasks;
+use crate::together::Together;
 
 /// The operation's name in fingerprints and rows.
 pub const OPERATION: &str = "charge";
@@ -74,6 +77,8 @@ pub struct ChargesConfig {
     pub response_wait: Duration,
     /// Marks this installation's payments at the provider.
     pub installation_id: String,
+    /// How much memory finished answers are kept in, in bytes.
+    pub replay_cache_bytes: u64,
     /// What agents may spend.
     pub limits: SpendingLimits,
     /// Where calls and verdicts are counted.
@@ -88,12 +93,15 @@ pub struct ChargesService {
 
 pub(super) struct Parts {
     pub(super) charges: Arc<dyn ChargeRepository>,
+    pub(super) looks: Together<Looking>,
+    pub(super) reservations: Together<Reserving>,
     pub(super) keys: Arc<dyn IdempotencyRepository>,
     pub(super) provider: Arc<dyn PaymentProvider>,
     pub(super) worker: Worker,
     pub(super) config: ChargesConfig,
     pub(super) running: Running<ChargeResult>,
     pub(super) gates: Gates,
+    pub(super) replays: Replays,
     pub(super) tasks: Tasks,
 }
 
@@ -123,6 +131,7 @@ impl ChargesService {
     ) -> Self {
         let worker = Worker {
             charges: Arc::clone(&charges),
+            settlements: Together::new(Settling(Arc::clone(&charges))),
             provider: Arc::clone(&provider),
             policy: config.policy,
             installation_id: config.installation_id.clone(),
@@ -130,14 +139,17 @@ impl ChargesService {
             metrics: config.metrics.clone(),
         };
         let parts = Parts {
+            looks: Together::new(Looking(Arc::clone(&charges))),
+            reservations: Together::new(Reserving(Arc::clone(&charges))),
             charges,
             keys,
             provider,
             worker,
-            config,
             running: Running::default(),
             gates: Gates::default(),
+            replays: Replays::new(config.replay_cache_bytes),
             tasks,
+            config,
         };
         Self {
             parts: Arc::new(parts),
@@ -160,7 +172,14 @@ impl ChargesService {
         caller: &Caller,
     ) -> ChargeResult {
         crash::point(Step::Arrival);
-        let result = self.charge_or_wait(invoice_id, wait, caller).await;
+        let result = match self.parts.replays.find(&invoice_id) {
+            Some(answer) => Ok(answer),
+            None => {
+                let result = self.charge_or_wait(&invoice_id, wait, caller).await;
+                self.parts.replays.keep(&invoice_id, &result);
+                result
+            }
+        };
         self.parts.config.metrics.charge_call(result_label(&result));
         crash::point(Step::BeforeAnswer);
         result
@@ -171,17 +190,12 @@ impl ChargesService {
         self.parts.running.count()
     }
 
-    async fn charge_or_wait(
-        &self,
-        invoice_id: String,
-        wait: Wait,
-        caller: &Caller,
-    ) -> ChargeResult {
+    async fn charge_or_wait(&self, invoice_id: &str, wait: Wait, caller: &Caller) -> ChargeResult {
         let response_wait = self.parts.config.response_wait;
         let now = Instant::now();
         let deadline = now + wait.patience(response_wait);
         let service = self.clone();
-        let id = invoice_id.clone();
+        let id = invoice_id.to_owned();
         let caller = caller.clone();
         let begin = self
             .parts
@@ -204,7 +218,7 @@ impl ChargesService {
             } => match wait.preferred {
                 None => Err(answer::in_progress(seconds_up(retry_after_ms).max(1))),
                 Some(_) => {
-                    self.join(&invoice_id, waiting, retry_after_ms, deadline)
+                    self.join(invoice_id, waiting, retry_after_ms, deadline)
                         .await
                 }
             },
@@ -223,7 +237,11 @@ impl ChargesService {
             let Some(Reading {
                 value: snapshot,
                 now_ms,
-            }) = self.parts.charges.charge_snapshot(invoice_id).await?
+            }) = self
+                .parts
+                .looks
+                .run(Arc::new(invoice_id.to_owned()))
+                .await?
             else {
                 return Err(answer::invoice_not_found());
             };

@@ -73,13 +73,13 @@ impl ChargesService {
     /// somebody else was first.
     pub(super) async fn begin_under(
         &self,
-        new: &NewAttempt,
+        new: &Arc<NewAttempt>,
         cap: Option<&DayCap>,
         caller: &Caller,
         money: Money,
     ) -> Result<Option<Reading<Reservation>>, Problem> {
         let Some(cap) = cap else {
-            return Ok(self.parts.charges.begin_attempt(new).await?);
+            return Ok(self.parts.reservations.run(Arc::clone(new)).await?);
         };
         let _passed = self.parts.gates.pass(&cap.key_name).await;
         match self.parts.charges.begin_capped_attempt(new, cap).await? {

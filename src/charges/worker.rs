@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::crash::{self, Step};
+use super::gathering::Settling;
 use super::journal::{self, Journal, Looked};
 use super::lifecycle::RetryPolicy;
 use super::model::{Charge, ChargeStatus};
@@ -24,6 +25,7 @@ use crate::payments::outcome::{
 };
 use crate::payments::provider::{LookupError, PaymentProvider, PaymentQuery, SendLimits};
 use crate::storage::StorageError;
+use crate::together::Together;
 
 /// Look-ups and cancels in one turn at most; what is still open after them waits for the next turn.
 const ROUNDS_MAX: usize = 5;
@@ -66,6 +68,8 @@ pub enum Ended {
 pub struct Worker {
     /// Where verdicts are recorded.
     pub charges: Arc<dyn ChargeRepository>,
+    /// Where a verdict goes that has nothing more to tell than itself.
+    pub settlements: Together<Settling>,
     /// Who is asked for the money.
     pub provider: Arc<dyn PaymentProvider>,
     /// The rules for the stored answers.

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use deadpool::managed::{Manager, Pool};
+use deadpool::managed::{Manager, Pool, PoolBuilder};
 use diesel::migration::{Migration, MigrationSource};
 use diesel_migrations::EmbeddedMigrations;
 use rustls_platform_verifier::BuilderVerifierExt;
@@ -122,11 +122,10 @@ pub(super) const NEWEST_APPLIED: &str =
 
 /// A pool whose every wait is bounded.
 pub(super) fn build_pool<M: Manager>(
-    manager: M,
+    pool: PoolBuilder<M>,
     settings: &StoreSettings,
 ) -> Result<Pool<M>, StorageError> {
-    Pool::builder(manager)
-        .max_size(settings.pool_size)
+    pool.max_size(settings.pool_size)
         .wait_timeout(Some(settings.timeout))
         .create_timeout(Some(settings.timeout))
         .recycle_timeout(Some(settings.timeout))

@@ -3,7 +3,7 @@
 use diesel::result::{DatabaseErrorKind, Error as DieselError};
 
 /// A storage call failed. Whether its write took place is not known unless the method says so.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 pub enum StorageError {
     /// The store cannot be reached, did not answer in time, is full or read-only. Worth trying again later.
     #[error("the store is not available: {0}")]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use diesel::connection::CacheSize;
 use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Bool, Integer};
-use diesel_async::pooled_connection::deadpool::{Object, Pool};
+use diesel_async::pooled_connection::deadpool::{Hook, HookError, Object, Pool};
 use diesel_async::pooled_connection::{
     AsyncDieselConnectionManager, ManagerConfig, RecyclingMethod,
 };
@@ -31,6 +31,9 @@ pub const MIGRATIONS: EmbeddedMigrations = embed_migrations!("migrations/postgre
 
 /// Serialises the start of several replicas on an empty database; any fixed number does.
 const MIGRATION_LOCK: i64 = 0x6368_6172_6765;
+
+/// How long a connection may have been idle to be lent unasked. Well below what firewalls and load balancers grant.
+const IDLE_UNASKED: Duration = Duration::from_secs(10);
 
 /// Locks an invoice against change for the rest of the transaction, and reads what may have changed: its status and its
 /// revision. Several attempts may hold this lock at once.
@@ -63,6 +66,7 @@ pub async fn lock_invoice_for_change(conn: &mut Connection, id: &str) -> Result<
 pub struct PostgresStore {
     pub pool: Pool<Connection>,
     limit: Duration,
+    keeps_statements: bool,
 }
 
 impl PostgresStore {
@@ -84,17 +88,17 @@ impl PostgresStore {
             }
             .boxed()
         });
-        if !settings.statement_cache {
-            // The usual check prepares a statement outside of a transaction, which a pooler would tear in two.
-            config.recycling_method = RecyclingMethod::CustomFunction(Box::new(|connection| {
-                connection.batch_execute("SELECT 1").boxed()
-            }));
-        }
+        // The driver notices by itself that the server closed a connection, and the hook below asks those that were idle.
+        config.recycling_method = RecyclingMethod::Fast;
         let manager =
             AsyncDieselConnectionManager::<Connection>::new_with_config(settings.url(), config);
         Ok(Self {
-            pool: build_pool(manager, settings)?,
+            pool: build_pool(
+                Pool::builder(manager).pre_recycle(alive_after_idling()),
+                settings,
+            )?,
             limit: settings.timeout,
+            keeps_statements: settings.statement_cache,
         })
     }
 
@@ -107,9 +111,44 @@ impl PostgresStore {
             .map_err(|error| StorageError::Unavailable(error.to_string()))
     }
 
+    /// A connection that has just answered. The server may have ended others a moment ago without our having noticed.
+    pub async fn asked_connection(&self) -> Result<Object<Connection>, StorageError> {
+        let asked = async {
+            loop {
+                let mut connection = self.connection().await?;
+                match connection.batch_execute("SELECT 1").await {
+                    Ok(()) => return Ok(connection),
+                    Err(_) => drop(Object::take(connection)),
+                }
+            }
+        };
+        let asked = tokio::time::timeout(self.limit, asked).await;
+        asked.map_err(|_| StorageError::Unavailable("no connection in time".into()))?
+    }
+
     pub fn limit(&self) -> Duration {
         self.limit
     }
+
+    /// False behind a pooler: a prepared statement ends with its transaction.
+    pub fn keeps_statements(&self) -> bool {
+        self.keeps_statements
+    }
+}
+
+/// A connection that was not used for a while may have been dropped on the way without a word: it is asked before it is lent.
+/// Asking before each use would cost every call a round trip. A plain query, because a pooler would tear a prepared one in two.
+fn alive_after_idling() -> Hook<Connection> {
+    Hook::async_fn(|connection: &mut Connection, metrics| {
+        if metrics.last_used() < IDLE_UNASKED {
+            return std::future::ready(Ok(())).boxed();
+        }
+        async move {
+            let alive = connection.batch_execute("SELECT 1").await;
+            alive.map_err(|error| HookError::message(error.to_string()))
+        }
+        .boxed()
+    })
 }
 
 /// Opens one connection, with TLS as the URL's `sslmode` asks for, and sets its limits.
@@ -130,7 +169,7 @@ async fn establish(settings: &StoreSettings) -> ConnectionResult<Connection> {
         let mut connection =
             AsyncPgConnection::try_from_client_and_connection(client, driver).await?;
         connection
-            .batch_execute(&session_limits(settings.timeout))
+            .batch_execute(&session_settings(settings.timeout))
             .await
             .map_err(|error| bad(&error))?;
         return Ok(connection);
@@ -153,15 +192,21 @@ async fn establish(settings: &StoreSettings) -> ConnectionResult<Connection> {
     Ok(connection)
 }
 
-/// The server's own limits, a little below ours, so that it gives up before we do.
-fn session_limits(timeout: Duration) -> String {
+/// What a session is set to. The server's own limits are a little below ours, so that it gives up before we do.
+fn session_settings(timeout: Duration) -> String {
     let statement_ms = (timeout.as_millis() * 9 / 10).max(100);
     let lock_ms = (statement_ms / 2).max(50);
     format!(
         "SET statement_timeout = {statement_ms}; SET lock_timeout = {lock_ms}; \
-         SET idle_in_transaction_session_timeout = {statement_ms}; SET synchronous_commit = on; SET TIME ZONE 'UTC'"
+         SET idle_in_transaction_session_timeout = {statement_ms}; SET synchronous_commit = on; SET TIME ZONE 'UTC'; \
+         {BY_INDEX}"
     )
 }
+
+/// Every statement of this service finds its rows by an index, so one plan is right for all values: planning anew costs more
+/// than running it. And a plan that was made while the tables were small must not read them whole once they are large.
+const BY_INDEX: &str = "SET plan_cache_mode = force_generic_plan; \
+    SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off";
 
 async fn migrate(settings: &StoreSettings) -> Result<(), StorageError> {
     let unavailable = |error: &dyn std::fmt::Display| StorageError::Unavailable(error.to_string());

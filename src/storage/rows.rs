@@ -9,6 +9,8 @@ use super::StorageError;
 use super::schema::{charges, idempotency_keys, invoices};
 use crate::audit::model::{BookedCharge, Standing};
 use crate::charges::model::{AskedBy, Charge, ChargeStatus, failure_kind_word, parse_failure_kind};
+use crate::charges::repository::ChargeSnapshot;
+use crate::idempotency::repository::Reading;
 use crate::idempotency::reservation::{Recovery, Reservation, ReservationState, StoredResponse};
 use crate::invoices::model::{Invoice, InvoiceStatus};
 use crate::money::Money;
@@ -82,6 +84,22 @@ pub struct KeyRow {
     pub response_status: Option<i32>,
     pub response_location: Option<String>,
     pub response_body: Option<String>,
+}
+
+/// An invoice, one of its attempts with its key, and the time.
+pub type SnapshotRow = (InvoiceRow, Option<ChargeRow>, Option<KeyRow>, i64);
+
+pub fn snapshot(row: SnapshotRow) -> Result<Reading<ChargeSnapshot>, StorageError> {
+    let (invoice, charge, key, now_ms) = row;
+    let latest = charge
+        .zip(key)
+        .map(|(charge, key)| Ok::<_, StorageError>((charge.try_into()?, key.try_into()?)))
+        .transpose()?;
+    let value = ChargeSnapshot {
+        invoice: invoice.try_into()?,
+        latest,
+    };
+    Ok(Reading { value, now_ms })
 }
 
 pub fn recovery_word(recovery: Recovery) -> &'static str {

@@ -5,7 +5,9 @@ use std::time::Duration;
 use diesel::prelude::*;
 use diesel::result::Error as DieselError;
 use diesel_async::pooled_connection::deadpool::{Object, Pool};
-use diesel_async::pooled_connection::{AsyncDieselConnectionManager, ManagerConfig};
+use diesel_async::pooled_connection::{
+    AsyncDieselConnectionManager, ManagerConfig, RecyclingMethod,
+};
 use diesel_async::sync_connection_wrapper::SyncConnectionWrapper;
 use diesel_async::{AsyncConnection, RunQueryDsl, SimpleAsyncConnection};
 use diesel_migrations::{EmbeddedMigrations, MigrationHarness, embed_migrations};
@@ -58,6 +60,8 @@ impl SqliteStore {
             .map_err(|error| StorageError::Unavailable(error.to_string()))?;
         migrate(connection).await?;
         let mut config = ManagerConfig::<Connection>::default();
+        // A file does not go away as a server does; what became of it, the next statement tells.
+        config.recycling_method = RecyclingMethod::Fast;
         config.custom_setup = Box::new(|path| {
             let path = path.to_owned();
             async move { establish(&path).await }.boxed()
@@ -72,7 +76,7 @@ impl SqliteStore {
             ..settings.clone()
         };
         Ok(Self {
-            pool: build_pool(manager, &settings)?,
+            pool: build_pool(Pool::builder(manager), &settings)?,
         })
     }
 
@@ -83,8 +87,18 @@ impl SqliteStore {
             .map_err(|error| StorageError::Unavailable(error.to_string()))
     }
 
+    /// The file is asked by the statement itself.
+    pub async fn asked_connection(&self) -> Result<Object<Connection>, StorageError> {
+        self.connection().await
+    }
+
     pub fn limit(&self) -> Duration {
         LIMIT
+    }
+
+    /// The connection is our own.
+    pub fn keeps_statements(&self) -> bool {
+        true
     }
 }
 

@@ -10,7 +10,7 @@ use crate::support::{
     Fixture, attempt, decline, failed, invoice, live_records, reservation, succeeded,
 };
 
-on_both_stores! {
+in_both_ways! {
     async fn an_attempt_is_written_with_its_key_and_read_back_as_it_was(engine) {
         let store = Fixture::open(engine).await;
         let invoice = store.invoice("inv_1").await;

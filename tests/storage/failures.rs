@@ -127,10 +127,13 @@ async fn an_sqlite_file_that_another_process_keeps_locked_is_unavailable_and_nev
     other.run("BEGIN IMMEDIATE").await;
 
     let found = store.find_reservation("k").await;
+    assert!(found.unwrap().is_some(), "what is committed can be read");
+    let refused = store.reserve(&reservation("other")).await;
     assert!(
-        matches!(found, Err(StorageError::Unavailable(_))),
-        "{found:?}"
+        matches!(refused, Err(StorageError::Unavailable(_))),
+        "{refused:?}"
     );
     other.run("ROLLBACK").await;
     assert!(store.find_reservation("k").await.unwrap().is_some());
+    assert!(store.find_reservation("other").await.unwrap().is_none());
 }

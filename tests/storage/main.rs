@@ -29,4 +29,5 @@ mod refunds;
 mod reservations;
 mod reviews;
 mod spending;
+mod together;
 mod values;

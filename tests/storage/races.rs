@@ -7,7 +7,7 @@ use crate::support::{Begun, Fixture, attempt, succeeded};
 
 const ROUNDS: usize = 100;
 
-on_both_stores! {
+in_both_ways! {
     async fn a_void_invoice_never_has_a_charge_that_may_take_money(engine) {
         let store = Fixture::open(engine).await;
         for round in 0..ROUNDS {

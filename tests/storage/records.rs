@@ -13,7 +13,7 @@ use crate::support::{
     needs_review, paid_by, processing, response, succeeded, unknown,
 };
 
-on_both_stores! {
+in_both_ways! {
     async fn each_record_changes_invoice_charge_and_key_together_and_only_success_pays(engine) {
         let table = [
             (succeeded(), "paid succeeded/done"),

@@ -8,7 +8,7 @@ use crate::support::{
     Begun, Fixture, decline, failed, history_line, needs_review, processing, succeeded, unknown,
 };
 
-on_both_stores! {
+in_both_ways! {
     async fn a_review_ends_with_a_success_or_a_failure_and_its_note(engine) {
         for (record, state) in [(succeeded(), "paid succeeded/done"), (failed(), "open failed/failed")] {
             let store = Fixture::open(engine).await;

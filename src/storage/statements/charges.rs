@@ -3,6 +3,8 @@
 macro_rules! charge_statements {
     ($store:ident, $backend:ident, $transaction:ident) => {
         pub mod $backend {
+            use std::sync::Arc;
+
             use async_trait::async_trait;
             use diesel::prelude::*;
             #[allow(
@@ -15,20 +17,22 @@ macro_rules! charge_statements {
             use super::super::keys::$backend::insert_key;
             use super::super::records::$backend::{take_key, write_record};
             use super::super::spending::$backend::{hold_spending, spent_under};
+            use super::super::together::$backend as together;
             use super::super::{Lent, guarded, one_or_guard};
             use crate::charges::crash::{self, Step};
             use crate::charges::model::Charge;
             use crate::charges::repository::{
                 AttemptRecord, Capped, ChargeFilter, ChargeRepository, ChargeSnapshot, DayCap,
-                Evidence, NewAttempt, Resolution,
+                Evidence, NewAttempt, Resolution, Settlement,
             };
             use crate::idempotency::repository::Reading;
             use crate::idempotency::reservation::Reservation;
             use crate::storage::StorageError;
             use crate::storage::fragments::now;
-            use crate::storage::rows::{ChargeRow, InvoiceRow, KeyRow};
+            use crate::storage::rows::{ChargeRow, InvoiceRow, KeyRow, SnapshotRow, snapshot};
             use crate::storage::schema::{charges, idempotency_keys, invoices};
             use crate::storage::$backend::{self as backend, Connection, $store};
+            use crate::together::NotTogether;
 
             #[async_trait]
             impl ChargeRepository for $store {
@@ -36,7 +40,7 @@ macro_rules! charge_statements {
                     &self,
                     invoice_id: &str,
                 ) -> Result<Option<Reading<ChargeSnapshot>>, StorageError> {
-                    let row = unit!(self, $transaction, async |conn| {
+                    let row = look!(self, $transaction, async |conn| {
                         Ok::<_, StorageError>(
                             invoices::table
                                 .left_join(charges::table.inner_join(idempotency_keys::table))
@@ -48,25 +52,19 @@ macro_rules! charge_statements {
                                     Option::<KeyRow>::as_select(),
                                     now(),
                                 ))
-                                .first::<(InvoiceRow, Option<ChargeRow>, Option<KeyRow>, i64)>(conn)
+                                .first::<SnapshotRow>(conn)
                                 .await
                                 .optional()?,
                         )
                     })?;
-                    let Some((invoice, charge, key, now_ms)) = row else {
-                        return Ok(None);
-                    };
-                    let latest = charge
-                        .zip(key)
-                        .map(|(charge, key)| {
-                            Ok::<_, StorageError>((charge.try_into()?, key.try_into()?))
-                        })
-                        .transpose()?;
-                    let value = ChargeSnapshot {
-                        invoice: invoice.try_into()?,
-                        latest,
-                    };
-                    Ok(Some(Reading { value, now_ms }))
+                    row.map(snapshot).transpose()
+                }
+
+                async fn charge_snapshots(
+                    &self,
+                    invoice_ids: &[Arc<String>],
+                ) -> Result<Vec<Option<Reading<ChargeSnapshot>>>, NotTogether> {
+                    together::charge_snapshots(self, invoice_ids).await
                 }
 
                 async fn begin_attempt(
@@ -76,7 +74,14 @@ macro_rules! charge_statements {
                     let outcome = unit!(self, $transaction, async |conn| {
                         insert_attempt(conn, attempt).await
                     });
-                    guarded(outcome)
+                    Ok(guarded(outcome)?.flatten())
+                }
+
+                async fn begin_attempts(
+                    &self,
+                    attempts: &[Arc<NewAttempt>],
+                ) -> Result<Vec<Option<Reading<Reservation>>>, NotTogether> {
+                    together::begin_attempts(self, attempts).await
                 }
 
                 async fn begin_capped_attempt(
@@ -91,13 +96,14 @@ macro_rules! charge_statements {
                         if spent_minor.saturating_add(amount_minor) > cap.limit_minor {
                             return Ok(Capped::Over);
                         }
-                        insert_attempt(conn, attempt).await.map(Capped::Reserved)
+                        let reserved = insert_attempt(conn, attempt).await?;
+                        Ok(reserved.map_or(Capped::Lost, Capped::Reserved))
                     });
                     Ok(guarded(outcome)?.unwrap_or(Capped::Lost))
                 }
 
                 async fn spent(&self, cap: &DayCap) -> Result<i64, StorageError> {
-                    unit!(self, $transaction, async |conn| {
+                    look!(self, $transaction, async |conn| {
                         spent_under(conn, cap).await
                     })
                 }
@@ -118,13 +124,21 @@ macro_rules! charge_statements {
                     Ok(guarded(outcome)?.is_some())
                 }
 
+                async fn record_verdicts(
+                    &self,
+                    settlements: &[Arc<Settlement>],
+                ) -> Result<Vec<bool>, NotTogether> {
+                    together::record_verdicts(self, settlements).await
+                }
+
                 async fn park_payment(
                     &self,
                     attempt: &NewAttempt,
                     evidence: &[Evidence],
                 ) -> Result<bool, StorageError> {
                     let outcome = unit!(self, $transaction, async |conn| {
-                        insert_attempt(conn, attempt).await?;
+                        let reserved = insert_attempt(conn, attempt).await?;
+                        reserved.ok_or(StorageError::Guard)?;
                         add_evidence(conn, &attempt.charge.id, evidence).await
                     });
                     Ok(guarded(outcome)?.is_some())
@@ -134,7 +148,7 @@ macro_rules! charge_statements {
                     &self,
                     charge_id: &str,
                 ) -> Result<Vec<Evidence>, StorageError> {
-                    let rows = unit!(self, $transaction, async |conn| {
+                    let rows = look!(self, $transaction, async |conn| {
                         evidence_of(conn, charge_id).await
                     })?;
                     rows.into_iter().map(Evidence::try_from).collect()
@@ -175,7 +189,7 @@ macro_rules! charge_statements {
                     &self,
                     payment_id: &str,
                 ) -> Result<Vec<Charge>, StorageError> {
-                    let rows = unit!(self, $transaction, async |conn| {
+                    let rows = look!(self, $transaction, async |conn| {
                         Ok::<_, StorageError>(
                             charges::table
                                 .filter(charges::provider_payment_id.eq(payment_id))
@@ -189,7 +203,7 @@ macro_rules! charge_statements {
                 }
 
                 async fn find_charge(&self, id: &str) -> Result<Option<Charge>, StorageError> {
-                    let row = unit!(self, $transaction, async |conn| {
+                    let row = look!(self, $transaction, async |conn| {
                         Ok::<_, StorageError>(
                             charges::table
                                 .find(id)
@@ -218,23 +232,23 @@ macro_rules! charge_statements {
                     }
                     // Ids begin with the time at which they were made, so that their order is that of the attempts.
                     let query = query.order(charges::id.desc()).limit(filter.limit);
-                    let rows = unit!(self, $transaction, async |conn| {
+                    let rows = look!(self, $transaction, async |conn| {
                         Ok::<_, StorageError>(query.load::<ChargeRow>(conn).await?)
                     })?;
                     rows.into_iter().map(Charge::try_from).collect()
                 }
             }
 
-            /// Writes the key's and the charge's row, or none: while the key is free, and the invoice open, unchanged and
-            /// without a live attempt.
-            async fn insert_attempt(
+            /// Writes the key's and the charge's row, while the invoice is open, unchanged and without a live attempt. `None`,
+            /// and nothing written, when the key is there already.
+            pub async fn insert_attempt(
                 conn: &mut Connection,
                 attempt: &NewAttempt,
-            ) -> Result<Reading<Reservation>, StorageError> {
+            ) -> Result<Option<Reading<Reservation>>, StorageError> {
                 let row = ChargeRow::from(&attempt.charge);
-                let reservation = insert_key(conn, &attempt.reservation)
-                    .await?
-                    .ok_or(StorageError::Guard)?;
+                let Some(reservation) = insert_key(conn, &attempt.reservation).await? else {
+                    return Ok(None);
+                };
                 let invoice = backend::lock_invoice(conn, &row.invoice_id).await?;
                 match invoice {
                     Some((status, revision))
@@ -248,7 +262,7 @@ macro_rules! charge_statements {
                     .execute(conn)
                     .await?;
                 one_or_guard(rows)?;
-                Ok(reservation)
+                Ok(Some(reservation))
             }
         }
     };

@@ -38,7 +38,7 @@ macro_rules! key_statements {
                     &self,
                     key: &str,
                 ) -> Result<Option<Reading<Reservation>>, StorageError> {
-                    let row = unit!(self, $transaction, async |conn| {
+                    let row = look!(self, $transaction, async |conn| {
                         Ok::<_, StorageError>(
                             idempotency_keys::table
                                 .find(key)

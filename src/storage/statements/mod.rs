@@ -4,8 +4,8 @@
 //! and `limit()` (how long one unit of work may take); `$backend` is the adapter's module with its connection and row
 //! locks, `$transaction` its way to begin one.
 //!
-//! Every unit of work is a transaction of its own, single statements too: behind a pooler in transaction mode a
-//! statement and its preparation then reach the same server. A unit that exceeds its time, or whose caller is gone, takes
+//! Every unit of work is a transaction of its own; a single look is one without being told. Behind a pooler in transaction mode
+//! looks are told, too: a statement and its preparation then reach the same server. A unit that exceeds its time, or whose caller is gone, takes
 //! its connection with it, so that nothing half done ever returns to the pool.
 //!
 //! **Rows are locked in one order everywhere: the key, the invoice, the charge, the refund.** Two units that went opposite ways would
@@ -21,7 +21,7 @@ use super::lent::Lent;
 /// back by the database once the connection is closed.
 macro_rules! unit {
     ($store:expr, $transaction:ident, async |$conn:ident| $body:block) => {{
-        let mut lent = Lent::new($store.connection().await?);
+        let mut lent = Lent::new($store.asked_connection().await?);
         let work = lent.connection().$transaction(async |$conn| $body);
         let outcome = tokio::time::timeout($store.limit(), work).await;
         match outcome {
@@ -30,6 +30,26 @@ macro_rules! unit {
                 outcome
             }
             Err(_) => Err(StorageError::Unavailable("no answer in time".into())),
+        }
+    }};
+}
+
+/// Runs a body of one reading statement: as it is where the connection keeps its prepared statements, else as [`unit!`] does.
+macro_rules! look {
+    ($store:expr, $transaction:ident, async |$conn:ident| $body:block) => {{
+        if $store.keeps_statements() {
+            let mut lent = Lent::new($store.asked_connection().await?);
+            let $conn = lent.connection();
+            let outcome = tokio::time::timeout($store.limit(), async { $body }).await;
+            match outcome {
+                Ok(outcome) => {
+                    lent.give_back();
+                    outcome
+                }
+                Err(_) => Err(StorageError::Unavailable("no answer in time".into())),
+            }
+        } else {
+            unit!($store, $transaction, async |$conn| $body)
         }
     }};
 }
@@ -45,6 +65,7 @@ mod recovery;
 mod refund_records;
 mod refunds;
 mod spending;
+mod together;
 
 /// Turns a failed guard into the port's "somebody else was first".
 pub fn guarded<T>(outcome: Result<T, StorageError>) -> Result<Option<T>, StorageError> {

@@ -9,15 +9,19 @@ mod database;
 mod values;
 
 use std::ops::Deref;
+use std::sync::Arc;
 use std::time::Duration;
 
 use chargeonce::charges::model::Charge;
-use chargeonce::charges::repository::{AttemptRecord, NewAttempt};
+use chargeonce::charges::repository::{AttemptRecord, Evidence, NewAttempt, Settlement};
+use chargeonce::idempotency::repository::Reading;
+use chargeonce::idempotency::reservation::Reservation;
 use chargeonce::invoices::model::Invoice;
 use chargeonce::invoices::repository::Inserted;
 use chargeonce::refunds::model::Refund;
 use chargeonce::refunds::repository::NewRefund;
-use chargeonce::storage::{SharedStore, StoreSettings, connect};
+use chargeonce::storage::{SharedStore, StorageError, StoreSettings, connect};
+use chargeonce::together::NotTogether;
 
 pub use chargeonce::storage::Engine;
 pub use database::TestDatabase;
@@ -34,8 +38,45 @@ pub const TABLES: [&str; 7] = [
     "provider_events",
 ];
 
+/// How attempts are begun and verdicts recorded: one in a transaction, or as the service does it, in company. Of one item the
+/// company consists of itself; what several have to do with each other is seen in `together`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    Alone,
+    Together,
+}
+
+tokio::task_local! {
+    /// The way of the fixtures that a case opens.
+    pub static WAY: Way;
+}
+
+/// Each case on both stores and in both ways.
+macro_rules! in_both_ways {
+    ($($(#[doc = $doc:literal])* async fn $name:ident($engine:ident) $body:block)*) => {
+        $($(#[doc = $doc])* async fn $name($engine: $crate::support::Engine) $body)*
+
+        mod alone {
+            on_both_stores! {
+                $(async fn $name(engine) {
+                    $crate::support::WAY.scope($crate::support::Way::Alone, super::$name(engine)).await
+                })*
+            }
+        }
+
+        mod in_company {
+            on_both_stores! {
+                $(async fn $name(engine) {
+                    $crate::support::WAY.scope($crate::support::Way::Together, super::$name(engine)).await
+                })*
+            }
+        }
+    };
+}
+
 /// A store, and the database behind its back. The ports are called on it directly.
 pub struct Fixture {
+    way: Way,
     pub store: SharedStore,
     pub database: TestDatabase,
 }
@@ -53,7 +94,53 @@ impl Fixture {
     pub async fn open(engine: Engine) -> Self {
         let database = TestDatabase::create(engine).await;
         let store = connect(&StoreSettings::new(&database.url)).await.unwrap();
-        Self { store, database }
+        let way = WAY.try_with(|way| *way).unwrap_or(Way::Alone);
+        Self {
+            way,
+            store,
+            database,
+        }
+    }
+
+    /// Reserves an attempt in the fixture's way.
+    pub async fn begin_attempt(
+        &self,
+        attempt: &NewAttempt,
+    ) -> Result<Option<Reading<Reservation>>, StorageError> {
+        if self.way == Way::Together {
+            let company = [Arc::new(attempt.clone())];
+            match self.store.begin_attempts(&company).await {
+                Ok(mut outcomes) => return Ok(outcomes.remove(0)),
+                Err(NotTogether::Failed(error)) => return Err(error),
+                Err(NotTogether::Refused(_)) => {}
+            }
+        }
+        self.store.begin_attempt(attempt).await
+    }
+
+    /// Records what became of an attempt in the fixture's way.
+    pub async fn record_attempt(
+        &self,
+        charge: &Charge,
+        lease_token: &str,
+        record: &AttemptRecord,
+        evidence: &[Evidence],
+    ) -> Result<bool, StorageError> {
+        if self.way == Way::Together && record.is_verdict() && evidence.is_empty() {
+            let company = [Arc::new(Settlement {
+                charge: charge.clone(),
+                lease_token: lease_token.to_owned(),
+                record: record.clone(),
+            })];
+            match self.store.record_verdicts(&company).await {
+                Ok(outcomes) => return Ok(outcomes[0]),
+                Err(NotTogether::Failed(error)) => return Err(error),
+                Err(NotTogether::Refused(_)) => {}
+            }
+        }
+        self.store
+            .record_attempt(charge, lease_token, record, evidence)
+            .await
     }
 
     /// Writes an open invoice over 12.50 USD.
