@@ -18,7 +18,8 @@ RUN cargo build --release --locked
 FROM debian:bookworm-slim
 # The certificate authorities, for TLS to the payment provider and to PostgreSQL.
 RUN apt-get update && apt-get install -y --no-install-recommends ca-certificates && rm -rf /var/lib/apt/lists/* \
-    && useradd --system --uid 10001 --home-dir /data --create-home chargeonce
+    && groupadd --gid 10001 chargeonce \
+    && useradd --uid 10001 --gid 10001 --home-dir /data --create-home --shell /usr/sbin/nologin chargeonce
 COPY --from=build /build/target/release/chargeonce /usr/local/bin/chargeonce
 USER 10001:10001
 WORKDIR /data
