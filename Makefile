@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help run test check check-format check-lints check-docs
+.PHONY: help run test bench check check-format check-lints check-docs
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -9,6 +9,9 @@ run: ## Start the service (settings: environment or .env)
 
 test: ## Run every test, on SQLite and on a throwaway PostgreSQL
 	@scripts/test.sh
+
+bench: ## Measure what a charge costs apart from the provider and the network
+	@scripts/bench.sh
 
 check: check-format check-lints check-docs ## Check format, lints and documentation
 

@@ -2,6 +2,7 @@
 
 mod access;
 mod reader;
+mod traces;
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -16,6 +17,7 @@ use crate::idempotency::reservation::millis;
 use crate::payments::stripe::{Backoff, LimiterSettings, STRIPE_API_BASE, StripeApi};
 use crate::reconciler::sweeper::ReconcilerSettings;
 use crate::storage::{Engine, StoreSettings};
+use crate::telemetry::TraceEndpoint;
 
 /// The longest that a provider's key may be used, in hours: Stripe may drop it after 24.
 const KEY_WINDOW_HOURS_MAX: u64 = 23;
@@ -90,6 +92,8 @@ pub struct Settings {
     pub replay_cache_mib: u64,
     /// How logs are written.
     pub log_format: LogFormat,
+    /// The collector that traces are exported to.
+    pub traces: Option<TraceEndpoint>,
 }
 
 /// Who takes the money.
@@ -187,6 +191,7 @@ impl Settings {
                 LogFormat::Pretty,
                 &[("pretty", LogFormat::Pretty), ("json", LogFormat::Json)],
             )?,
+            traces: traces::collector(&reader)?,
         };
         settings.check()?;
         Ok(settings)

@@ -114,14 +114,16 @@ type Outcome = Result<(), Box<dyn std::error::Error>>;
 
 async fn serve() -> Outcome {
     let settings = Settings::from_env()?;
-    telemetry::start(settings.log_format);
+    let traces = telemetry::start_with_traces(settings.log_format, settings.traces.as_ref())?;
     let app = App::build(&settings).await?;
     let server = BoundServer::bind(app, settings.host, settings.port, settings.shutdown_grace)?;
     // Whoever closes our output early does not want the lines; the service goes on.
     let url = format!("http://{}", server.address());
     let greeted = greet(&settings, &url, &mut std::io::stdout().lock());
     drop(greeted);
-    Ok(server.run().await?)
+    let ended = server.run().await;
+    traces.end().await;
+    Ok(ended?)
 }
 
 /// The first lines that a newcomer sees.

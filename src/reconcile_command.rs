@@ -17,7 +17,7 @@ pub struct ReconcileCommand {
 impl ReconcileCommand {
     pub async fn run(&self) -> Result<(), Box<dyn std::error::Error>> {
         let settings = Settings::from_env()?;
-        telemetry::start(settings.log_format);
+        let traces = telemetry::start_with_traces(settings.log_format, settings.traces.as_ref())?;
         needs_a_provider_of_its_own(&settings)?;
         let app = App::build(&settings).await?;
         if self.once {
@@ -36,6 +36,7 @@ impl ReconcileCommand {
             // The round that runs is one of the tasks; it begins nothing more.
             app.tasks.drain(settings.shutdown_grace).await;
         }
+        traces.end().await;
         Ok(())
     }
 }

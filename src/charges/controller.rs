@@ -27,6 +27,7 @@ use crate::openapi::schemas::{
     ChargeId, IdempotencyKey, InvoiceId, Replayed, Seconds, SessionName,
 };
 use crate::router::{Routes, resource};
+use crate::telemetry::spans;
 
 /// Mounts the routes.
 pub fn configure(routes: &mut Routes) {
@@ -101,6 +102,7 @@ pub(crate) async fn charge(
     text::invoice_id("invoiceId", &invoice_id)?;
     let preferred = headers::preferred_wait(&request);
     let wait = Wait { preferred };
+    spans::charges(&invoice_id);
     let answer = service.charge_invoice(invoice_id, wait, &caller).await;
     let mut response = render(answer?, &service)?;
     if let Some(wait) =

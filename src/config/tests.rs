@@ -70,6 +70,7 @@ fn a_bad_value_is_refused_with_its_name() {
         ("RESPONSE_WAIT", &[("RESPONSE_WAIT", "584000000000y")]),
         ("PROVIDER_TIMEOUT", &[("PROVIDER_TIMEOUT", "31days")]),
         ("LOG_FORMAT", &[("LOG_FORMAT", "xml")]),
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", &[("OTEL_EXPORTER_OTLP_ENDPOINT", "127.0.0.1:4318")]),
         ("ADMIN_API_KEYS", &[("ADMIN_API_KEYS", "ops=short")]),
         ("ADMIN_API_KEYS", &[("ADMIN_API_KEYS", ",")]),
         ("ADMIN_API_KEYS", &[("ADMIN_API_KEYS", " ")]),

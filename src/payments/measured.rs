@@ -1,9 +1,11 @@
-//! A provider whose answers are timed, by what was asked and what came of it.
+//! A provider whose answers are timed and traced, by what was asked and what came of it. Of what was sent and answered nothing is
+//! told, and the provider is told nothing of the trace: it is a stranger.
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use async_trait::async_trait;
+use tracing::{Instrument, Span};
 
 use super::outcome::{Outcome, ProviderPayment};
 use super::provider::{
@@ -12,6 +14,7 @@ use super::provider::{
 };
 use super::refund::{ProviderRefund, RefundOrder, RefundPage, RefundProvider, RefundQuery};
 use crate::metrics::Metrics;
+use crate::telemetry::spans;
 
 /// Wraps a provider; what it answers is passed on as it is.
 pub struct Measured {
@@ -25,25 +28,36 @@ impl Measured {
         Self { inner, metrics }
     }
 
-    fn observe(&self, operation: &'static str, outcome: &'static str, since: Instant) {
-        self.metrics
-            .provider_call(operation, outcome, since.elapsed());
+    fn begin(&self, operation: &'static str) -> Call {
+        Call {
+            operation,
+            span: spans::provider(self.inner.name(), operation),
+            since: Instant::now(),
+        }
     }
 
-    fn looked<T>(
-        &self,
-        operation: &'static str,
-        since: Instant,
-        answer: Result<T, LookupError>,
-    ) -> Result<T, LookupError> {
+    fn observe(&self, call: &Call, outcome: &'static str) {
+        call.span.record("provider.outcome", outcome);
+        self.metrics
+            .provider_call(call.operation, outcome, call.since.elapsed());
+    }
+
+    fn looked<T>(&self, call: &Call, answer: Result<T, LookupError>) -> Result<T, LookupError> {
         let outcome = if answer.is_ok() {
             "answered"
         } else {
             "unanswered"
         };
-        self.observe(operation, outcome, since);
+        self.observe(call, outcome);
         answer
     }
+}
+
+/// A call that has begun.
+struct Call {
+    operation: &'static str,
+    span: Span,
+    since: Instant,
 }
 
 /// An outcome as a label.
@@ -68,22 +82,30 @@ impl PaymentProvider for Measured {
     }
 
     async fn prepare(&self, order: &PaymentOrder) -> Result<PreparedPayment, PrepareError> {
-        let since = Instant::now();
-        let prepared = self.inner.prepare(order).await;
+        let call = self.begin("prepare");
+        let prepared = self
+            .inner
+            .prepare(order)
+            .instrument(call.span.clone())
+            .await;
         let outcome = match &prepared {
             Ok(_) => "answered",
             Err(PrepareError::Unavailable(_)) => "unanswered",
             Err(PrepareError::Credentials(_)) => "credentials",
             Err(PrepareError::NoPaymentMethod(_)) => "no_payment_method",
         };
-        self.observe("prepare", outcome, since);
+        self.observe(&call, outcome);
         prepared
     }
 
     async fn send(&self, key: &str, request: &FrozenRequest, limits: SendLimits) -> Outcome {
-        let since = Instant::now();
-        let outcome = self.inner.send(key, request, limits).await;
-        self.observe("send", word(&outcome), since);
+        let call = self.begin("send");
+        let outcome = self
+            .inner
+            .send(key, request, limits)
+            .instrument(call.span.clone())
+            .await;
+        self.observe(&call, word(&outcome));
         outcome
     }
 
@@ -92,9 +114,13 @@ impl PaymentProvider for Measured {
         query: &PaymentQuery,
         deadline: Instant,
     ) -> Result<Vec<ProviderPayment>, LookupError> {
-        let since = Instant::now();
-        let found = self.inner.find(query, deadline).await;
-        self.looked("find", since, found)
+        let call = self.begin("find");
+        let found = self
+            .inner
+            .find(query, deadline)
+            .instrument(call.span.clone())
+            .await;
+        self.looked(&call, found)
     }
 
     async fn retrieve(
@@ -102,9 +128,13 @@ impl PaymentProvider for Measured {
         payment_id: &str,
         deadline: Instant,
     ) -> Result<Option<ProviderPayment>, LookupError> {
-        let since = Instant::now();
-        let found = self.inner.retrieve(payment_id, deadline).await;
-        self.looked("retrieve", since, found)
+        let call = self.begin("retrieve");
+        let found = self
+            .inner
+            .retrieve(payment_id, deadline)
+            .instrument(call.span.clone())
+            .await;
+        self.looked(&call, found)
     }
 
     async fn page(
@@ -114,10 +144,10 @@ impl PaymentProvider for Measured {
         after: Option<&str>,
         deadline: Instant,
     ) -> Result<PaymentPage, LookupError> {
-        let since = Instant::now();
+        let call = self.begin("page");
         let page = self.inner.page(installation_id, since_ms, after, deadline);
-        let page = page.await;
-        self.looked("page", since, page)
+        let page = page.instrument(call.span.clone()).await;
+        self.looked(&call, page)
     }
 
     async fn cancel(
@@ -126,9 +156,13 @@ impl PaymentProvider for Measured {
         key: &str,
         deadline: Instant,
     ) -> Result<ProviderPayment, LookupError> {
-        let since = Instant::now();
-        let canceled = self.inner.cancel(payment_id, key, deadline).await;
-        self.looked("cancel", since, canceled)
+        let call = self.begin("cancel");
+        let canceled = self
+            .inner
+            .cancel(payment_id, key, deadline)
+            .instrument(call.span.clone())
+            .await;
+        self.looked(&call, canceled)
     }
 }
 
@@ -144,9 +178,14 @@ impl RefundProvider for Measured {
         request: &FrozenRequest,
         limits: SendLimits,
     ) -> Outcome<ProviderRefund> {
-        let since = Instant::now();
-        let outcome = self.inner.refunds().send_refund(key, request, limits).await;
-        self.observe("send_refund", word(&outcome), since);
+        let call = self.begin("send_refund");
+        let outcome = self
+            .inner
+            .refunds()
+            .send_refund(key, request, limits)
+            .instrument(call.span.clone())
+            .await;
+        self.observe(&call, word(&outcome));
         outcome
     }
 
@@ -155,9 +194,14 @@ impl RefundProvider for Measured {
         query: &RefundQuery,
         deadline: Instant,
     ) -> Result<Vec<ProviderRefund>, LookupError> {
-        let since = Instant::now();
-        let found = self.inner.refunds().find_refunds(query, deadline).await;
-        self.looked("find_refunds", since, found)
+        let call = self.begin("find_refunds");
+        let found = self
+            .inner
+            .refunds()
+            .find_refunds(query, deadline)
+            .instrument(call.span.clone())
+            .await;
+        self.looked(&call, found)
     }
 
     async fn retrieve_refund(
@@ -165,10 +209,10 @@ impl RefundProvider for Measured {
         refund_id: &str,
         deadline: Instant,
     ) -> Result<Option<ProviderRefund>, LookupError> {
-        let since = Instant::now();
+        let call = self.begin("retrieve_refund");
         let found = self.inner.refunds().retrieve_refund(refund_id, deadline);
-        let found = found.await;
-        self.looked("retrieve_refund", since, found)
+        let found = found.instrument(call.span.clone()).await;
+        self.looked(&call, found)
     }
 
     async fn page_refunds(
@@ -177,9 +221,9 @@ impl RefundProvider for Measured {
         after: Option<&str>,
         deadline: Instant,
     ) -> Result<RefundPage, LookupError> {
-        let since = Instant::now();
+        let call = self.begin("page_refunds");
         let page = self.inner.refunds().page_refunds(since_ms, after, deadline);
-        let page = page.await;
-        self.looked("page_refunds", since, page)
+        let page = page.instrument(call.span.clone()).await;
+        self.looked(&call, page)
     }
 }

@@ -15,6 +15,7 @@ use crate::idempotency::running::Wait;
 use crate::invoices::dto::{InvoiceBody, ListInvoices};
 use crate::invoices::listing;
 use crate::invoices::service::InvoicesService;
+use crate::telemetry::spans;
 
 /// An agent would only ask again: a call that meets a running charge waits for it, as long as RESPONSE_WAIT allows.
 const PATIENCE: Duration = Duration::MAX;
@@ -46,6 +47,7 @@ impl LocalBackend {
         let wait = Wait {
             preferred: Some(PATIENCE),
         };
+        spans::charges(&invoice_id);
         match self
             .charges
             .charge_invoice(invoice_id, wait, caller)

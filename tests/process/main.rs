@@ -30,3 +30,4 @@ mod review;
 mod shutdown;
 mod sqlite;
 mod startup;
+mod traces;

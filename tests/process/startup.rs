@@ -25,6 +25,7 @@ async fn a_bad_setting_stops_the_start_and_is_named() {
         ("PROVIDER_KEY_WINDOW", "24h"),
         ("RESERVATION_TTL", "6h"),
         ("LOG_FORMAT", "xml"),
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://me:hunter2@collector:4318"),
         ("AGENT_API_KEYS", "bot=hunter2"),
         ("AGENT_LIMITS", "bot: usd day=1"),
     ];

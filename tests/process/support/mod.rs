@@ -14,6 +14,7 @@ mod oracles;
 mod reply;
 
 mod app;
+mod collector;
 mod postgres_pair;
 mod postgres_server;
 mod process;
@@ -23,6 +24,7 @@ mod session;
 
 pub use app::TestApp;
 pub use chargeonce::storage::Engine;
+pub use collector::{Collector, attributes};
 pub use database::TestDatabase;
 pub use postgres_pair::PostgresPair;
 pub use postgres_server::PostgresServer;

@@ -251,6 +251,17 @@ impl Service {
             .await
     }
 
+    /// Charges with further headers.
+    pub async fn charge_with(&self, invoice_id: &str, headers: &[(&str, &str)]) -> Reply {
+        let body = json!({"invoiceId": invoice_id}).to_string();
+        let mut request = self.client.post(format!("{}/v1/charges", self.url));
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let request = request.header("Content-Type", "application/json");
+        Reply::read(request.body(body).send().await.unwrap()).await
+    }
+
     /// Charges, willing to wait for a charge that runs already.
     pub async fn charge_waiting(&self, invoice_id: &str, seconds: u32) -> Reply {
         let body = json!({"invoiceId": invoice_id});
