@@ -1,12 +1,14 @@
 //! Settings, from the environment only. A bad value stops the start, with its name.
 
 mod access;
+mod load;
 mod reader;
 
 use std::net::IpAddr;
 use std::time::Duration;
 
 pub use access::AccessSettings;
+pub use load::LoadSettings;
 use reader::Reader;
 use secrecy::SecretString;
 
@@ -86,6 +88,8 @@ pub struct Settings {
     pub request_header_time: Duration,
     /// How long a client may take for a body.
     pub request_body_time: Duration,
+    /// How much goes on at once.
+    pub load: LoadSettings,
     /// How logs are written.
     pub log_format: LogFormat,
 }
@@ -179,6 +183,7 @@ impl Settings {
             retry_cooldown: reader.duration("RETRY_COOLDOWN", Duration::ZERO)?,
             request_header_time: reader.duration("REQUEST_HEADER_TIME", HEADER_TIME_DEFAULT)?,
             request_body_time: reader.duration("REQUEST_BODY_TIME", BODY_TIME_DEFAULT)?,
+            load: load::settings(&reader)?,
             log_format: reader.choice(
                 "LOG_FORMAT",
                 LogFormat::Pretty,

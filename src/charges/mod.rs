@@ -18,6 +18,7 @@ pub mod recovery;
 pub mod repository;
 pub(crate) mod reserving;
 pub mod review;
+mod room;
 pub mod service;
 pub mod settlement;
 mod spending;

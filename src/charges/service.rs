@@ -16,6 +16,7 @@ use super::spending::Gates;
 use super::worker::{Ended, HeldAttempt, Worker};
 use crate::access::caller::Caller;
 use crate::access::limits::SpendingLimits;
+use crate::bound::{Bound, Place};
 use crate::error::Problem;
 use crate::idempotency::repository::{IdempotencyRepository, Reading};
 use crate::idempotency::reservation::{Claim, StoredResponse, millis};
@@ -76,6 +77,8 @@ pub struct ChargesConfig {
     pub installation_id: String,
     /// What agents may spend.
     pub limits: SpendingLimits,
+    /// How many attempts are worked on at once.
+    pub room: Bound,
     /// Where calls and verdicts are counted.
     pub metrics: Metrics,
 }
@@ -166,11 +169,6 @@ impl ChargesService {
         result
     }
 
-    /// How many attempts this process works on now.
-    pub fn in_flight(&self) -> usize {
-        self.parts.running.count()
-    }
-
     async fn charge_or_wait(
         &self,
         invoice_id: String,
@@ -230,6 +228,7 @@ impl ChargesService {
             let fingerprint = charge_fingerprint(invoice_id)?;
             let step = next_step(&snapshot, &fingerprint, self.policy(), now_ms);
             tracing::debug!(invoice.id = %invoice_id, step = ?std::mem::discriminant(&step), "decided");
+            let place = self.place_for(&step)?;
             let held = match step {
                 NextStep::Start {
                     attempt,
@@ -277,8 +276,8 @@ impl ChargesService {
                     return self.answer(settled, snapshot).map(Begun::Answered);
                 }
             };
-            if let Some(held) = held {
-                return Ok(self.start(held));
+            if let Some((held, place)) = held.zip(place) {
+                return Ok(self.start(held, place));
             }
         }
         Ok(Begun::Busy {
@@ -338,13 +337,14 @@ impl ChargesService {
         }
     }
 
-    /// Hands a held attempt to a task of its own.
-    pub(super) fn start(&self, held: HeldAttempt) -> Begun {
+    /// Hands a held attempt to a task of its own, which keeps its place to the end.
+    pub(super) fn start(&self, held: HeldAttempt, place: Place) -> Begun {
         let (entry, waiting) = self.parts.running.enter(&held.charge.invoice_id);
         let charge = Box::new(held.charge.clone());
         let service = self.clone();
         self.parts.tasks.spawn(async move {
             let result = service.work(held).await;
+            drop(place);
             entry.finish(result);
         });
         Begun::Started { charge, waiting }
