@@ -10,9 +10,12 @@ use crate::access::hosts::OwnNames;
 use crate::access::keys::Scope;
 use crate::access::rate::RateLimits;
 use crate::audit::service::{AuditConfig, AuditService};
-use crate::charges::service::{ChargesConfig, ChargesService};
+use crate::bound::Bound;
+use crate::charges::config::ChargesConfig;
+use crate::charges::service::ChargesService;
 use crate::config::{ProviderSettings, Settings};
 use crate::health::controller::Health;
+use crate::http::crowd::Crowd;
 use crate::http::json::{BODY_BYTES_MAX, BodyTime};
 use crate::idempotency::reservation::millis;
 use crate::idempotency::service::IdempotencyService;
@@ -59,10 +62,9 @@ pub struct App {
     mcp: McpHttp,
     metrics: Metrics,
     guard: Data<Guard>,
+    crowd: Data<Crowd>,
     /// Work that outlives its callers; to be drained at the end.
     pub tasks: Tasks,
-    /// How long a client may take for its headers.
-    pub header_time: Duration,
     body_time: Duration,
     store: SharedStore,
 }
@@ -105,6 +107,7 @@ impl App {
                 retry_wait: AUDIT_RETRY_WAIT.min(settings.provider_timeout),
             },
         );
+        let room = Bound::new(settings.load.charges);
         let config = ChargesConfig {
             policy: settings.retry_policy(),
             reservation_ttl: settings.reservation_ttl,
@@ -112,6 +115,7 @@ impl App {
             installation_id: installation_id.clone(),
             replay_cache_bytes: settings.replay_cache_mib * 1024 * 1024,
             limits: settings.access.limits.clone(),
+            room: room.clone(),
             metrics: metrics.clone(),
         };
         let charges = ChargesService::new(
@@ -126,6 +130,7 @@ impl App {
             reservation_ttl: settings.reservation_ttl,
             response_wait: settings.response_wait,
             installation_id,
+            room,
         };
         let refunds = RefundsService::new(
             store.clone(),
@@ -166,10 +171,15 @@ impl App {
         let names = OwnNames::new(settings.host, &settings.allowed_hosts);
         let mcp = mcp_http(tools, &names);
         let keys = settings.access.keys.clone();
+        let crowd = Crowd {
+            requests: Bound::new(settings.load.requests),
+            metrics: metrics.clone(),
+        };
         let rates = RateLimits::new(settings.access.rate, &keys.names(Scope::Agent));
         Ok(Self {
             mcp,
             guard: Data::new(Guard { keys, rates, names }),
+            crowd: Data::new(crowd),
             charges,
             invoices,
             refunds,
@@ -178,7 +188,6 @@ impl App {
             audit,
             metrics,
             tasks,
-            header_time: settings.request_header_time,
             body_time: settings.request_body_time,
             store,
         })
@@ -193,11 +202,13 @@ impl App {
         let scrape = Scrape {
             metrics: self.metrics.clone(),
             store: self.store.clone(),
+            requests: self.crowd.requests.clone(),
             charges: self.charges.clone(),
             tasks: self.tasks.clone(),
         };
         routes
             .app_data(self.guard.clone())
+            .app_data(self.crowd.clone())
             .app_data(Data::new(self.charges.clone()))
             .app_data(Data::new(self.refunds.clone()))
             .app_data(Data::new(self.webhooks.clone()))

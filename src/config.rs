@@ -1,6 +1,7 @@
 //! Settings, from the environment only. A bad value stops the start, with its name.
 
 mod access;
+mod load;
 mod reader;
 mod traces;
 
@@ -8,6 +9,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 pub use access::AccessSettings;
+pub use load::LoadSettings;
 use reader::Reader;
 use secrecy::SecretString;
 
@@ -90,6 +92,8 @@ pub struct Settings {
     pub request_body_time: Duration,
     /// How much memory the answers of finished charges are kept in, in MiB.
     pub replay_cache_mib: u64,
+    /// How much goes on at once.
+    pub load: LoadSettings,
     /// How logs are written.
     pub log_format: LogFormat,
     /// The collector that traces are exported to.
@@ -171,7 +175,7 @@ impl Settings {
             provider: provider(&reader)?,
             provider_timeout: reader.duration("PROVIDER_TIMEOUT", seconds(80))?,
             provider_max_retries: reader.number("PROVIDER_MAX_RETRIES", 2, 0, 10)?,
-            provider_limits: limits(&reader)?,
+            provider_limits: load::provider_limits(&reader)?,
             provider_key_prefix: reader.text("PROVIDER_KEY_PREFIX").unwrap_or_default(),
             provider_key_window: reader.duration("PROVIDER_KEY_WINDOW", seconds(20 * 3_600))?,
             reservation_ttl: reader.duration("RESERVATION_TTL", seconds(600))?,
@@ -186,6 +190,7 @@ impl Settings {
             request_header_time: reader.duration("REQUEST_HEADER_TIME", HEADER_TIME_DEFAULT)?,
             request_body_time: reader.duration("REQUEST_BODY_TIME", BODY_TIME_DEFAULT)?,
             replay_cache_mib: reader.number("REPLAY_CACHE_MIB", 32, 0, 65_536)?,
+            load: load::settings(&reader)?,
             log_format: reader.choice(
                 "LOG_FORMAT",
                 LogFormat::Pretty,
@@ -335,29 +340,6 @@ fn webhook_secrets<F: Fn(&str) -> Option<String>>(
         ));
     }
     Ok(secrets.into_iter().map(SecretString::from).collect())
-}
-
-/// 0 switches a limit off.
-fn limits<F: Fn(&str) -> Option<String>>(
-    reader: &Reader<F>,
-) -> Result<LimiterSettings, ConfigError> {
-    let usual = LimiterSettings::default();
-    let per_second = reader.number(
-        "PROVIDER_RATE_LIMIT",
-        usual.per_second.unwrap_or(0),
-        0,
-        10_000,
-    )?;
-    let in_flight = reader.number(
-        "PROVIDER_CONCURRENCY",
-        usual.in_flight.unwrap_or(0),
-        0,
-        100_000,
-    )?;
-    Ok(LimiterSettings {
-        per_second: Some(per_second).filter(|limit| *limit > 0),
-        in_flight: Some(in_flight).filter(|limit| *limit > 0),
-    })
 }
 
 fn provider<F: Fn(&str) -> Option<String>>(

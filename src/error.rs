@@ -31,6 +31,10 @@ pub const PROBLEM_JSON: &str = "application/problem+json";
 /// How long a caller waits before it asks again when the store is away, in seconds.
 const STORAGE_WAIT_SECONDS: i64 = 5;
 
+/// How long a caller waits before it asks again when there is too much to do, in seconds. What is going on ends within it, or
+/// the next refusal costs as little as this one.
+const OVERLOAD_WAIT_SECONDS: i64 = 2;
+
 /// A problem document.
 #[derive(Debug, Clone)]
 pub struct Problem(Box<Document>);
@@ -203,6 +207,17 @@ impl Problem {
             "Something is wrong in this service. The operator has to look at it; send the same request again later.",
         )
         .later(CustomerCharged::Unknown, DEFECT_WAIT_SECONDS)
+    }
+
+    /// More than this process takes on at a time. The call did nothing, so what became of earlier ones cannot be told.
+    pub fn overloaded() -> Self {
+        Self::new(
+            Code::Overloaded,
+            format!(
+                "This service has as much to do as it takes on at a time, so this call did nothing. Send the same request again in {OVERLOAD_WAIT_SECONDS} seconds."
+            ),
+        )
+        .later(CustomerCharged::Unknown, OVERLOAD_WAIT_SECONDS)
     }
 
     /// Its code.

@@ -6,6 +6,7 @@
 pub mod access;
 pub mod app;
 pub mod audit;
+pub mod bound;
 pub mod charges;
 pub mod config;
 pub mod doctor;
@@ -16,6 +17,7 @@ pub mod idempotency;
 pub mod invoices;
 pub mod metrics;
 pub mod money;
+pub mod open_files;
 pub mod openapi;
 pub mod payments;
 pub mod reconciler;

@@ -116,7 +116,7 @@ async fn serve() -> Outcome {
     let settings = Settings::from_env()?;
     let traces = telemetry::start_with_traces(settings.log_format, settings.traces.as_ref())?;
     let app = App::build(&settings).await?;
-    let server = BoundServer::bind(app, settings.host, settings.port, settings.shutdown_grace)?;
+    let server = BoundServer::bind(app, &settings)?;
     // Whoever closes our output early does not want the lines; the service goes on.
     let url = format!("http://{}", server.address());
     let greeted = greet(&settings, &url, &mut std::io::stdout().lock());

@@ -4,18 +4,24 @@
 //! waits for run to their end. What the grace cuts off is recovered by its lease.
 
 use std::net::{SocketAddr, TcpListener};
+use std::num::NonZero;
 use std::sync::{Arc, OnceLock};
+use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
 use actix_web::dev::Server;
 use actix_web::middleware::from_fn;
 use actix_web::{App as ActixApp, HttpServer};
+use tokio::net::TcpSocket;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::access::guard::admit;
 use crate::app::App;
+use crate::config::Settings;
+use crate::http::crowd::within_bounds;
 use crate::http::request_id::trace_request;
 use crate::http::unread::close_when_unread;
+use crate::open_files::room_for_callers;
 
 /// A bound server.
 pub struct BoundServer {
@@ -26,14 +32,15 @@ pub struct BoundServer {
 }
 
 impl BoundServer {
-    /// Opens the port and prepares to serve.
-    pub fn bind(
-        app: App,
-        host: std::net::IpAddr,
-        port: u16,
-        grace: Duration,
-    ) -> std::io::Result<Self> {
-        let listener = TcpListener::bind((host, port)).map_err(|error| {
+    /// Opens the port and prepares to serve. To be called on a runtime.
+    ///
+    /// Connections beyond the bound are not accepted: they wait in the operating system's queue, and where that is full their
+    /// callers' systems knock again by themselves.
+    pub fn bind(app: App, settings: &Settings) -> std::io::Result<Self> {
+        let Settings {
+            host, port, load, ..
+        } = settings;
+        let listener = listen(SocketAddr::new(*host, *port), load.backlog).map_err(|error| {
             let hint = if error.kind() == std::io::ErrorKind::AddrInUse {
                 " is taken; set PORT (0 takes a free one)"
             } else {
@@ -43,17 +50,21 @@ impl BoundServer {
         })?;
         let address = listener.local_addr()?;
         let parts = app.clone();
-        let header_time = app.header_time;
+        let (workers, connections_each) = spread(room_for_callers(settings));
         let server = HttpServer::new(move || {
             let parts = parts.clone();
             ActixApp::new()
                 .wrap(from_fn(admit))
+                .wrap(from_fn(within_bounds))
                 .wrap(from_fn(trace_request))
                 .wrap(from_fn(close_when_unread))
                 .configure(move |routes| parts.configure(routes))
         })
-        .client_request_timeout(header_time)
-        .shutdown_timeout(grace.as_secs().max(1))
+        .workers(workers)
+        .max_connections(connections_each)
+        .keep_alive(load.idle_time)
+        .client_request_timeout(settings.request_header_time)
+        .shutdown_timeout(settings.shutdown_grace.as_secs().max(1))
         .disable_signals()
         .listen(listener)?
         .run();
@@ -61,7 +72,7 @@ impl BoundServer {
             app,
             server,
             address,
-            grace,
+            grace: settings.shutdown_grace,
         })
     }
 
@@ -117,6 +128,25 @@ impl BoundServer {
         }
         outcome
     }
+}
+
+/// A listener with a queue of its own length; the standard library's is always as long.
+fn listen(address: SocketAddr, backlog: u32) -> std::io::Result<TcpListener> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    // A restart takes the port although connections of the process before it still linger.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(backlog)?.into_std()
+}
+
+/// How many workers serve so many connections, and how many each has at most: together never more.
+fn spread(connections: usize) -> (usize, usize) {
+    let workers = available_parallelism().map_or(1, NonZero::get);
+    let workers = workers.min(connections).max(1);
+    (workers, connections / workers)
 }
 
 /// Waits for SIGTERM or SIGINT.

@@ -54,16 +54,24 @@ impl Tasks {
         self.tracker.spawn_on(work.in_current_span(), &self.runtime)
     }
 
-    /// Runs work in a task and waits for it. Dropping the waiting future leaves the task alone.
-    pub async fn run<F>(&self, work: F) -> Result<F::Output, TaskLost>
+    /// Starts work in a task; the returned future waits for it. Dropping that leaves the task alone.
+    ///
+    /// Not an `async fn`: whoever waits would then hold room for the work besides the task that does it, and thousands wait.
+    pub fn run<F>(
+        &self,
+        work: F,
+    ) -> impl Future<Output = Result<F::Output, TaskLost>> + Send + use<F>
     where
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        self.spawn(work).await.map_err(|error| {
-            tracing::error!(%error, "a task ended without a result");
-            TaskLost
-        })
+        let task = self.spawn(work);
+        async move {
+            task.await.map_err(|error| {
+                tracing::error!(%error, "a task ended without a result");
+                TaskLost
+            })
+        }
     }
 
     /// Waits until all tasks have ended, but not longer than `grace`. The number of those that still run.
@@ -80,5 +88,23 @@ impl Tasks {
 impl Default for Tasks {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn whoever_waits_for_a_task_holds_no_room_for_its_work() {
+        let work = async {
+            let large = [1_u8; 100_000];
+            tokio::task::yield_now().await;
+            large.iter().map(|byte| u32::from(*byte)).sum::<u32>()
+        };
+        assert!(size_of_val(&work) >= 100_000);
+        let waiting = Tasks::new().run(work);
+        assert!(size_of_val(&waiting) < 200);
+        assert_eq!(waiting.await.ok(), Some(100_000));
     }
 }

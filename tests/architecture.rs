@@ -196,6 +196,7 @@ fn every_setting_is_explained_and_every_explained_setting_exists() {
         "src/config.rs",
         "src/config/access.rs",
         "src/config/traces.rs",
+        "src/config/load.rs",
     ] {
         code.push_str(&fs::read_to_string(root.join(file)).unwrap());
     }

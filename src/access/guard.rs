@@ -8,7 +8,7 @@ use actix_web::dev::{Payload, ServiceRequest, ServiceResponse};
 use actix_web::http::header::{AUTHORIZATION, HOST, HeaderMap, ORIGIN};
 use actix_web::middleware::Next;
 use actix_web::web::Data;
-use actix_web::{Error, FromRequest, HttpMessage, HttpRequest, ResponseError};
+use actix_web::{Error, FromRequest, HttpMessage, HttpRequest};
 
 use super::caller::{Caller, SESSION_HEADER, session};
 use super::hosts::OwnNames;
@@ -19,9 +19,7 @@ use crate::charges::lifecycle::Outlook;
 use crate::charges::model::{CustomerCharged, Retry};
 use crate::error::{Code, Problem};
 use crate::http::request_id::RequestId;
-
-/// Answers at these paths say what is known of the money that was to be given back.
-const REFUNDS: &str = "/v1/refunds";
+use crate::http::respond::refuse;
 
 /// What the door knows.
 pub struct Guard {
@@ -61,13 +59,7 @@ pub async fn admit(
             request.extensions_mut().insert(admitted);
             Ok(next.call(request).await?.map_into_boxed_body())
         }
-        Err(problem) => {
-            let problem = match request.path().starts_with(REFUNDS) {
-                true => problem.of_refunds(),
-                false => problem,
-            };
-            Ok(request.into_response(problem.error_response()))
-        }
+        Err(problem) => Ok(refuse(request, problem)),
     }
 }
 

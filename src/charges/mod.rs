@@ -3,6 +3,7 @@
 //! Read in this order: [`lifecycle`] (what a call may do, given what is stored), [`settlement`] (what a provider's answer
 //! does to the attempt), [`service`] (the story of one charge), [`answer`] (what the caller is told).
 pub mod answer;
+pub mod config;
 pub mod controller;
 pub mod crash;
 pub mod dto;
@@ -20,6 +21,7 @@ mod replays;
 pub mod repository;
 pub(crate) mod reserving;
 pub mod review;
+mod room;
 pub mod service;
 pub mod settlement;
 mod spending;

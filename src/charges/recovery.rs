@@ -116,7 +116,7 @@ impl ChargesService {
             });
         };
         let charge_id = held.charge.id.clone();
-        if let Begun::Started { waiting, .. } = self.start(held) {
+        if let Begun::Started { waiting, .. } = self.start(held, self.parts.config.room.take()) {
             waiting.result().await;
         }
         self.state_of(&charge_id).await

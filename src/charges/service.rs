@@ -1,9 +1,10 @@
 //! One charge as a story: look, decide, reserve or take over, work in a task of its own, answer.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::answer;
+use super::config::ChargesConfig;
 use super::crash::{self, Step};
 use super::gathering::{Looking, Reserving, Settling};
 use super::lifecycle::{NextStep, RetryPolicy, next_step, outlook, seconds_up};
@@ -17,12 +18,11 @@ use super::reserving::{
 use super::spending::Gates;
 use super::worker::{Ended, HeldAttempt, Worker};
 use crate::access::caller::Caller;
-use crate::access::limits::SpendingLimits;
+use crate::bound::Place;
 use crate::error::Problem;
 use crate::idempotency::repository::{IdempotencyRepository, Reading};
 use crate::idempotency::reservation::{Claim, StoredResponse, millis};
 use crate::idempotency::running::{Running, Wait, Waiting, within};
-use crate::metrics::Metrics;
 use crate::payments::outcome::NotExecutedReason;
 use crate::payments::provider::PaymentProvider;
 use crate::tasks::Tasks;
@@ -65,24 +65,6 @@ pub enum ChargeAnswer {
         /// When it is worth asking again, in seconds.
         retry_after_seconds: i64,
     },
-}
-
-/// What the service is built from.
-pub struct ChargesConfig {
-    /// Rules after a failure, and the key's window.
-    pub policy: RetryPolicy,
-    /// How long a reservation's lease runs.
-    pub reservation_ttl: Duration,
-    /// How long a caller waits for its own charge at most.
-    pub response_wait: Duration,
-    /// Marks this installation's payments at the provider.
-    pub installation_id: String,
-    /// How much memory finished answers are kept in, in bytes.
-    pub replay_cache_bytes: u64,
-    /// What agents may spend.
-    pub limits: SpendingLimits,
-    /// Where calls and verdicts are counted.
-    pub metrics: Metrics,
 }
 
 /// Charges invoices. Cheap to clone.
@@ -185,11 +167,6 @@ impl ChargesService {
         result
     }
 
-    /// How many attempts this process works on now.
-    pub fn in_flight(&self) -> usize {
-        self.parts.running.count()
-    }
-
     async fn charge_or_wait(&self, invoice_id: &str, wait: Wait, caller: &Caller) -> ChargeResult {
         let response_wait = self.parts.config.response_wait;
         let now = Instant::now();
@@ -248,6 +225,7 @@ impl ChargesService {
             let fingerprint = charge_fingerprint(invoice_id)?;
             let step = next_step(&snapshot, &fingerprint, self.policy(), now_ms);
             tracing::debug!(invoice.id = %invoice_id, step = ?std::mem::discriminant(&step), "decided");
+            let place = self.place_for(&step)?;
             let held = match step {
                 NextStep::Start {
                     attempt,
@@ -295,8 +273,8 @@ impl ChargesService {
                     return self.answer(settled, snapshot).map(Begun::Answered);
                 }
             };
-            if let Some(held) = held {
-                return Ok(self.start(held));
+            if let Some((held, place)) = held.zip(place) {
+                return Ok(self.start(held, place));
             }
         }
         Ok(Begun::Busy {
@@ -356,13 +334,14 @@ impl ChargesService {
         }
     }
 
-    /// Hands a held attempt to a task of its own.
-    pub(super) fn start(&self, held: HeldAttempt) -> Begun {
+    /// Hands a held attempt to a task of its own, which keeps its place to the end.
+    pub(super) fn start(&self, held: HeldAttempt, place: Place) -> Begun {
         let (entry, waiting) = self.parts.running.enter(&held.charge.invoice_id);
         let charge = Box::new(held.charge.clone());
         let service = self.clone();
         self.parts.tasks.spawn(async move {
             let result = service.work(held).await;
+            drop(place);
             entry.finish(result);
         });
         Begun::Started { charge, waiting }

@@ -56,6 +56,15 @@ fn a_bad_value_is_refused_with_its_name() {
         ("PROVIDER_TIMEOUT", &[("PROVIDER_TIMEOUT", "0s")]),
         ("REQUEST_HEADER_TIME", &[("REQUEST_HEADER_TIME", "900ms")]),
         ("REQUEST_BODY_TIME", &[("REQUEST_BODY_TIME", "0s")]),
+        ("MAX_CONNECTIONS", &[("MAX_CONNECTIONS", "0")]),
+        ("MAX_CONNECTIONS", &[("MAX_CONNECTIONS", "12000")]),
+        ("MAX_CONNECTIONS", &[("MAX_CONNECTIONS", "10"), ("REQUEST_CONCURRENCY", "10")]),
+        ("CONNECTION_BACKLOG", &[("CONNECTION_BACKLOG", "0")]),
+        ("CONNECTION_BACKLOG", &[("CONNECTION_BACKLOG", "65536")]),
+        ("CONNECTION_IDLE_TIME", &[("CONNECTION_IDLE_TIME", "900ms")]),
+        ("REQUEST_CONCURRENCY", &[("REQUEST_CONCURRENCY", "0")]),
+        ("CHARGE_CONCURRENCY", &[("CHARGE_CONCURRENCY", "0")]),
+        ("CHARGE_CONCURRENCY", &[("CHARGE_CONCURRENCY", "many")]),
         ("PROVIDER_MAX_RETRIES", &[("PROVIDER_MAX_RETRIES", "-1")]),
         ("PROVIDER_RATE_LIMIT", &[("PROVIDER_RATE_LIMIT", "fast")]),
         ("PROVIDER_CONCURRENCY", &[("PROVIDER_CONCURRENCY", "-1")]),
@@ -98,6 +107,26 @@ fn the_lease_must_outlast_a_whole_call_and_fit_the_window() {
     assert!(with(&[("RESERVATION_TTL", "251s")]).is_ok());
     assert!(with(&[("RESERVATION_TTL", "5h")]).is_ok());
     assert!(with(&[("RESERVATION_TTL", "5h 1s")]).is_err());
+}
+
+#[test]
+fn each_bound_leaves_room_for_what_passes_through_the_one_before_it() {
+    let usual = with(&[]).unwrap().load;
+    assert!(usual.charges > 5_000);
+    assert!(usual.charges < usual.requests && usual.requests < usual.connections);
+    let set = with(&[
+        ("MAX_CONNECTIONS", "3"),
+        ("CONNECTION_BACKLOG", "65535"),
+        ("CONNECTION_IDLE_TIME", "75s"),
+        ("REQUEST_CONCURRENCY", "2"),
+        ("CHARGE_CONCURRENCY", "1"),
+    ]);
+    let set = set.unwrap().load;
+    assert_eq!((set.connections, set.requests, set.charges), (3, 2, 1));
+    assert_eq!(
+        (set.backlog, set.idle_time),
+        (65_535, Duration::from_secs(75))
+    );
 }
 
 #[test]

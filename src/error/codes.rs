@@ -119,6 +119,8 @@ codes! {
     ProviderUnavailable = "provider_unavailable", 503, "The payment provider is not available";
     /// `chargeonce mcp` cannot reach the service that it asks. The service itself never says so.
     ServiceUnreachable = "service_unreachable", 503, "The service cannot be reached";
+    /// As much is going on as this process takes on at a time.
+    Overloaded = "overloaded", 503, "The service has too much to do";
     /// The store cannot be reached.
     StorageUnavailable = "storage_unavailable", 503, "The service's database is not available";
     /// The service cannot work with its store as it is.

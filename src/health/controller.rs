@@ -14,7 +14,7 @@ use crate::charges::model::CustomerCharged;
 use crate::error::{Code, Problem};
 use crate::http::respond;
 use crate::openapi::examples;
-use crate::openapi::problems::{CALL, STORE, refusals};
+use crate::openapi::problems::{PROBE, STORE, refusals};
 use crate::router::{Routes, resource};
 use crate::storage::StoreInfo;
 use crate::tasks::Tasks;
@@ -46,9 +46,9 @@ pub(crate) struct HealthBody {
 
 refusals! {
     /// Of asking whether the process is alive.
-    LiveRefusals = [CALL], [];
+    LiveRefusals = [PROBE], [];
     /// The store does not answer, or it cannot be worked with.
-    ReadyRefusals = [CALL, STORE], [NotReady];
+    ReadyRefusals = [PROBE, STORE], [NotReady];
 }
 
 #[utoipa::path(

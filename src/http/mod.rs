@@ -1,4 +1,5 @@
-//! What every controller shares of HTTP: reading a JSON body or a query, headers, request ids. No business rules.
+//! What every controller shares of HTTP: reading a JSON body or a query, headers, request ids, how many requests at once. No business rules.
+pub mod crowd;
 pub mod explain;
 pub mod headers;
 pub mod json;

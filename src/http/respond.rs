@@ -1,8 +1,10 @@
 //! Answers.
 
-use actix_web::HttpResponse;
+use actix_web::body::BoxBody;
+use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::http::StatusCode;
 use actix_web::http::header::{CONTENT_TYPE, LOCATION, RETRY_AFTER};
+use actix_web::{HttpResponse, ResponseError};
 use serde::Serialize;
 
 use crate::error::{PROBLEM_JSON, Problem};
@@ -10,6 +12,18 @@ use crate::idempotency::reservation::StoredResponse;
 
 /// Marks an answer that was given before; the body and status are those of the first time.
 pub const REPLAYED: &str = "Idempotent-Replayed";
+
+/// Answers at these paths say what is known of the money that was to be given back.
+const REFUNDS: &str = "/v1/refunds";
+
+/// The answer of a middleware that lets a request in no further.
+pub fn refuse(request: ServiceRequest, problem: Problem) -> ServiceResponse<BoxBody> {
+    let problem = match request.path().starts_with(REFUNDS) {
+        true => problem.of_refunds(),
+        false => problem,
+    };
+    request.into_response(problem.error_response())
+}
 
 /// A stored answer, byte for byte.
 pub fn stored(

@@ -7,10 +7,11 @@ use actix_web::web::Data;
 use prometheus_client::encoding::prometheus_text::CONTENT_TYPE;
 
 use super::Metrics;
+use crate::bound::Bound;
 use crate::charges::service::ChargesService;
 use crate::error::Problem;
 use crate::openapi::examples;
-use crate::openapi::problems::{CALL, refusals};
+use crate::openapi::problems::{PROBE, refusals};
 use crate::router::{Routes, resource};
 use crate::storage::SharedStore;
 use crate::tasks::Tasks;
@@ -21,6 +22,8 @@ pub struct Scrape {
     pub metrics: Metrics,
     /// Where the backlog is read.
     pub store: SharedStore,
+    /// The requests that are worked on.
+    pub requests: Bound,
     /// Where charges run.
     pub charges: ChargesService,
     /// Where storage calls run.
@@ -34,7 +37,7 @@ pub fn configure(routes: &mut Routes) {
 
 refusals! {
     /// Of a scrape.
-    ScrapeRefusals = [CALL], [InternalError];
+    ScrapeRefusals = [PROBE], [InternalError];
 }
 
 #[utoipa::path(
@@ -55,6 +58,7 @@ pub(crate) async fn show(scrape: Data<Scrape>) -> Result<HttpResponse, Problem> 
     }
     scrape.metrics.pool(scrape.store.pool());
     scrape.metrics.in_flight(scrape.charges.in_flight());
+    scrape.metrics.requests_in_flight(scrape.requests.taken());
     let text = scrape.metrics.text().map_err(|_| Problem::internal())?;
     Ok(HttpResponse::Ok().content_type(CONTENT_TYPE).body(text))
 }

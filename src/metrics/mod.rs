@@ -63,6 +63,8 @@ pub struct Metrics {
     verdicts: Family<Outcome, Counter>,
     takeovers: Counter,
     in_flight: Gauge,
+    requests: Gauge,
+    refused_requests: Counter,
     provider: Latency,
     connections: Gauge,
     connections_max: Gauge,
@@ -95,6 +97,8 @@ impl Metrics {
             verdicts: Family::default(),
             takeovers: Counter::default(),
             in_flight: Gauge::default(),
+            requests: Gauge::default(),
+            refused_requests: Counter::default(),
             provider: Latency::new_with_constructor(|| Histogram::new(LATENCY_BOUNDS)),
             connections: Gauge::default(),
             connections_max: Gauge::default(),
@@ -190,6 +194,16 @@ impl Metrics {
             self.in_flight.clone(),
         );
         registry.register(
+            "requests_in_flight",
+            "Requests that this process works on now, without probes and scrapes",
+            self.requests.clone(),
+        );
+        registry.register(
+            "requests_refused",
+            "Requests that this process refused because it had too much to do",
+            self.refused_requests.clone(),
+        );
+        registry.register(
             "provider_call_duration_seconds",
             "How long calls of the payment provider took, their repeats included",
             self.provider.clone(),
@@ -234,6 +248,16 @@ impl Metrics {
     /// How many attempts are being worked on.
     pub fn in_flight(&self, count: usize) {
         self.in_flight.set(whole(count));
+    }
+
+    /// How many requests are being worked on.
+    pub fn requests_in_flight(&self, count: usize) {
+        self.requests.set(whole(count));
+    }
+
+    /// One request that was refused because there is too much to do.
+    pub fn request_refused(&self) {
+        self.refused_requests.inc();
     }
 
     /// One call of the payment provider.

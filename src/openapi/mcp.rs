@@ -80,6 +80,7 @@ impl IntoResponses for McpResponses {
             Code::Forbidden,
             Code::HostNotAllowed,
             Code::InternalError,
+            Code::Overloaded,
         ]);
         let message =
             || ContentBuilder::new().schema(Some(ObjectBuilder::new().schema_type(Type::Object)));

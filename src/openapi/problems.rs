@@ -9,8 +9,11 @@ use utoipa::openapi::{ContentBuilder, ObjectBuilder, Ref, RefOr, Response, Type}
 
 use crate::error::{Code, PROBLEM_JSON};
 
-/// What every call can be refused with: a query parameter that it does not have.
-pub const CALL: &[Code] = &[Code::InvalidParameter];
+/// What every call can be refused with: a query parameter that it does not have, or that there is too much to do.
+pub const CALL: &[Code] = &[Code::InvalidParameter, Code::Overloaded];
+
+/// What a call can be refused with that is answered however much there is to do.
+pub const PROBE: &[Code] = &[Code::InvalidParameter];
 
 /// What a JSON body can be refused with before anything is done.
 pub const JSON_BODY: &[Code] = &[

@@ -18,6 +18,7 @@ pub mod recovery;
 pub mod repository;
 mod reserving;
 pub mod review;
+mod room;
 pub mod service;
 pub mod settlement;
 mod waiting;

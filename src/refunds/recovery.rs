@@ -70,7 +70,7 @@ impl RefundsService {
         let Some(held) = self.take_over(snapshot, recovery, claim).await? else {
             return busy(RUNNING_WAIT_MS);
         };
-        if let Begun::Started { waiting, .. } = self.start(held) {
+        if let Begun::Started { waiting, .. } = self.start(held, self.parts.config.room.take()) {
             waiting.result().await;
         }
         self.state_of(refund_id).await

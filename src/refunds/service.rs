@@ -13,6 +13,7 @@ use super::repository::{RefundRepository, RefundSnapshot};
 use super::reserving::Start;
 use super::worker::{Ended, HeldRefund, Worker};
 use crate::access::caller::Caller;
+use crate::bound::{Bound, Place};
 use crate::charges::crash::{self, Step};
 use crate::charges::lifecycle::{POLL_MS, VERDICT_WAIT_SECONDS, seconds_up};
 use crate::charges::reserving::{CREDENTIALS_WAIT_SECONDS, PROVIDER_WAIT_SECONDS};
@@ -70,6 +71,8 @@ pub struct RefundsConfig {
     pub response_wait: Duration,
     /// Marks this installation's refunds at the provider.
     pub installation_id: String,
+    /// How many attempts are worked on at once, charges and refunds together.
+    pub room: Bound,
 }
 
 /// Gives money back. Cheap to clone.
@@ -205,6 +208,7 @@ impl RefundsService {
             let window_ms = self.parts.config.key_window_ms;
             let step = next_step(&snapshot, &ask.wanted, &ask.fingerprint, window_ms, now_ms);
             tracing::debug!(charge.id = %ask.charge_id, step = ?std::mem::discriminant(&step), "decided");
+            let place = self.place_for(&step)?;
             let held = match step {
                 NextStep::Start { .. } if self.is_anothers(&snapshot) => {
                     return Err(answer::of_another_provider(&snapshot.charge));
@@ -245,8 +249,8 @@ impl RefundsService {
                     return answer.map(Begun::Answered);
                 }
             };
-            if let Some(held) = held {
-                return Ok(self.start(held));
+            if let Some((held, place)) = held.zip(place) {
+                return Ok(self.start(held, place));
             }
         }
         Ok(busy(LOST_RACES_WAIT_MS))
@@ -317,14 +321,15 @@ impl RefundsService {
         }
     }
 
-    /// Hands a held refund to a task of its own.
-    pub(super) fn start(&self, held: HeldRefund) -> Begun {
+    /// Hands a held refund to a task of its own, which keeps its place to the end.
+    pub(super) fn start(&self, held: HeldRefund, place: Place) -> Begun {
         let name = name_of(&held.refund.charge_id, &held.refund.portion);
         let (entry, waiting) = self.parts.running.enter(&name);
         let refund = Box::new(held.refund.clone());
         let service = self.clone();
         self.parts.tasks.spawn(async move {
             let result = service.work(held).await;
+            drop(place);
             entry.finish(result);
         });
         Begun::Started { refund, waiting }

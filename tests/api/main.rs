@@ -35,6 +35,7 @@ mod mcp_remote;
 mod openapi;
 mod openapi_bodies;
 mod operations;
+mod overload;
 mod pages;
 mod peers;
 mod problems;

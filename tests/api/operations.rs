@@ -8,7 +8,7 @@ use chargeonce::payments::mock::Fault;
 use crate::support::{Engine, Reply, TestApp};
 
 /// Every metric, each with its type. Dashboards and alerts name them; a line that changes breaks those.
-const PINNED: [(&str, &str); 24] = [
+const PINNED: [(&str, &str); 26] = [
     ("chargeonce_charge_calls_total", "counter"),
     ("chargeonce_charges_in_flight", "gauge"),
     ("chargeonce_database_connections", "gauge"),
@@ -30,6 +30,8 @@ const PINNED: [(&str, &str); 24] = [
     ("chargeonce_reconciler_rounds_failed_total", "counter"),
     ("chargeonce_reconciler_rounds_total", "counter"),
     ("chargeonce_refund_reviews_open", "gauge"),
+    ("chargeonce_requests_in_flight", "gauge"),
+    ("chargeonce_requests_refused_total", "counter"),
     ("chargeonce_reviews_open", "gauge"),
     ("chargeonce_takeovers_total", "counter"),
     ("chargeonce_unsettled_charges", "gauge"),
@@ -49,7 +51,7 @@ pub async fn not_ready(engine: Engine) -> Reply {
     app.get("/health/ready").await
 }
 
-async fn metrics(app: &TestApp) -> String {
+pub async fn metrics(app: &TestApp) -> String {
     let reply = app.get("/metrics").await;
     assert_eq!(
         reply.header("content-type"),
@@ -58,7 +60,7 @@ async fn metrics(app: &TestApp) -> String {
     reply.body
 }
 
-fn value(metrics: &str, series: &str) -> f64 {
+pub fn value(metrics: &str, series: &str) -> f64 {
     let line = metrics.lines().find(|line| {
         line.strip_prefix(series)
             .is_some_and(|rest| rest.starts_with(' '))

@@ -33,7 +33,7 @@ const PINNED: &[(&str, u16)] = &[
     ("webhooks_not_configured", 503), ("service_unreachable", 503),
     ("idempotency_key_required", 400), ("charge_not_refundable", 409), ("refund_exceeds_charge", 409), ("refund_not_found", 404),
     ("refund_in_progress", 409), ("refund_needs_review", 409), ("refund_not_in_review", 409), ("refund_failed", 402),
-    ("unauthorized", 401), ("forbidden", 403), ("host_not_allowed", 403), ("not_ready", 503), ("limit_exceeded", 403), ("rate_limited", 429),
+    ("unauthorized", 401), ("forbidden", 403), ("host_not_allowed", 403), ("not_ready", 503), ("limit_exceeded", 403), ("rate_limited", 429), ("overloaded", 503),
 ];
 
 const API_PAGE: &str = include_str!("../../docs/api.md");
@@ -376,6 +376,7 @@ on_both_stores! {
             crate::access_hosts::refusals(engine).await,
             vec![crate::operations::not_ready(engine).await],
             crate::refunds::refusals(engine).await,
+            vec![crate::overload::refusal(engine).await],
         ]
         .concat();
 

@@ -1,50 +1,137 @@
-//! Open files are few. Without them nothing is sent that is not reserved.
+//! Open files are few. Callers that only hold connections take none that a charge needs, and without any nothing is sent that
+//! is not reserved.
 
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::support::{TestApp, answer_on, eventually};
+use crate::support::{Service, TestApp, answer_on, eventually, real_time};
+
+/// How often the server tries to accept again while it has no file, and how often at the same moment at most.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(500);
 
 on_both_stores! {
-    async fn without_open_files_nothing_is_sent_that_is_not_reserved(engine) {
+    async fn a_crowd_of_idle_callers_leaves_the_files_that_a_charge_needs(engine) {
         let app = TestApp::start(engine).await;
         let service = app.service().open_files(64).start().await;
         for n in 0..5 {
             service.invoice(&format!("inv_{n}")).await;
         }
-        let address = service.url.strip_prefix("http://").unwrap();
 
         // A caller that came before the crowd.
         let early = service.connect().await;
-        let mut idle = Vec::new();
+        let mut crowd = Vec::new();
         // More than it can open files for, and fewer than would overflow the queue of connections not yet accepted.
         for _ in 0..150 {
-            idle.push(TcpStream::connect(address).await.unwrap());
+            crowd.push(service.connect().await);
         }
-        eventually("the files are used up", async || {
-            let open = std::fs::read_dir(format!("/proc/{}/fd", service.id())).unwrap().count();
-            (open >= 64).then_some(())
-        })
-        .await;
-        let scarce = answer_on(service.charge_on(early, "inv_0").await)
-            .await
-            .expect("no answer");
-        app.check_truth("inv_0", &scarce);
-        assert!([201, 202, 503].contains(&scarce.status), "{scarce:#?}");
-        let sent = app.sends();
-        let reserved = app.database.words("SELECT key AS value FROM idempotency_keys WHERE operation = 'charge'").await;
-        assert!(sent.iter().all(|key| reserved.contains(key)), "{sent:?} {reserved:?}");
-        drop(idle);
+        let charged = answer_on(service.charge_on(early, "inv_0").await).await.expect("no answer");
+        charged.assert(201, "", "yes", "not_needed");
+        assert!(open_files(&service) < 64, "{}", open_files(&service));
+        assert!(!service.stderr().contains("Error accepting"), "{}", service.stderr());
+        drop(crowd);
 
-        let mut replies = Vec::new();
+        let mut replies = vec![charged];
         for n in 0..5 {
-            let id = format!("inv_{n}");
-            let paid = eventually("the invoice is paid", async || {
-                let reply = service.charge(&id).await;
-                app.check_truth(&id, &reply);
-                (reply.status == 201).then_some(reply)
-            });
-            replies.push(paid.await);
+            let reply = service.charge(&format!("inv_{n}")).await;
+            reply.assert(201, "", "yes", "not_needed");
+            replies.push(reply);
         }
         app.check_oracles(&replies).await;
     }
+
+    async fn without_open_files_a_charge_is_a_503_and_all_goes_on_once_there_are_some(engine) {
+        let app = TestApp::start(engine).await;
+        let mut service = app.serve().await;
+        service.invoice("inv_1").await;
+        let early = service.connect().await;
+        let mut watcher = service.connect().await;
+        is_live_on(&mut watcher, &service).await;
+
+        // No file of any number may be opened; those that are open stay. There is no connection to the provider yet.
+        let starved = Instant::now();
+        limit_open_files(service.id(), "3");
+        let refused = answer_on(service.charge_on(early, "inv_1").await).await.expect("no answer");
+        refused.assert(503, "provider_unavailable", "no", "later");
+        assert!(refused.header("retry-after").is_some());
+        let mut late = service.connect().await;
+        eventually("accepting has failed", async || service.stderr().contains("Error accepting").then_some(())).await;
+        // Open connections are served, the process neither ends nor tries without a pause.
+        real_time(4 * ACCEPT_PAUSE).await;
+        is_live_on(&mut watcher, &service).await;
+        let tries = service.stderr().matches("Error accepting").count();
+        let most = starved.elapsed().as_millis() / ACCEPT_PAUSE.as_millis() + 2;
+        assert!(u128::try_from(tries).unwrap() <= most, "{tries} tries, at most {most} were due");
+        assert!(service.is_running());
+        assert_eq!(app.sends(), Vec::<String>::new());
+
+        limit_open_files(service.id(), "1024");
+        is_live_on(&mut late, &service).await;
+        let charged = service.charge("inv_1").await;
+        charged.assert(201, "", "yes", "not_needed");
+        assert_eq!(app.sends(), ["charge:inv_1"]);
+        app.check_oracles(&[refused, charged]).await;
+    }
+
+    async fn no_more_connections_are_open_than_are_set_and_the_others_wait(engine) {
+        const MOST: usize = 8;
+        let app = TestApp::start(engine).await;
+        let service = app
+            .service()
+            .set("MAX_CONNECTIONS", &MOST.to_string())
+            .set("REQUEST_CONCURRENCY", "4")
+            .set("CONNECTION_BACKLOG", "200")
+            // Nobody's time is over while the test looks.
+            .set("REQUEST_HEADER_TIME", "10m")
+            .start()
+            .await;
+        let before = open_files(&service);
+
+        let mut crowd = Vec::new();
+        for _ in 0..100 {
+            crowd.push(service.connect().await);
+        }
+        let mut probe = service.connect().await;
+        // Each worker has an equal share, so it may be a few less on a machine whose processors do not divide it.
+        eventually("connections are accepted", async || (open_files(&service) > before + MOST / 2).then_some(())).await;
+        for _ in 0..20 {
+            assert!(open_files(&service) <= before + MOST, "{} of {before}", open_files(&service));
+            real_time(Duration::from_millis(20)).await;
+        }
+        drop(crowd);
+
+        is_live_on(&mut probe, &service).await;
+        app.check_oracles(&[]).await;
+    }
+}
+
+/// Asks on a connection that stays open, and waits for the answer.
+async fn is_live_on(stream: &mut TcpStream, service: &Service) {
+    let address = service.url.strip_prefix("http://").unwrap();
+    let request = format!("GET /health/live HTTP/1.1\r\nHost: {address}\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    while !answer.ends_with('}') {
+        let mut some = [0; 512];
+        let count = stream.read(&mut some).await.unwrap();
+        assert!(count > 0, "closed after {answer:?}");
+        answer.push_str(&String::from_utf8_lossy(&some[..count]));
+    }
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+}
+
+fn open_files(service: &Service) -> usize {
+    let open = std::fs::read_dir(format!("/proc/{}/fd", service.id()));
+    open.unwrap().count()
+}
+
+/// How many files a process may have open; changed while it runs.
+fn limit_open_files(id: u32, limit: &str) {
+    let changed = Command::new("prlimit")
+        .args(["--pid", &id.to_string(), &format!("--nofile={limit}:")])
+        .status()
+        .unwrap();
+    assert!(changed.success());
 }

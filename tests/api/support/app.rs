@@ -90,8 +90,7 @@ impl TestAppBuilder {
             .unwrap_or_else(|| provider(self.engine, &mock, &settings, self.api));
         let app = App::build_with(&settings, provider).await.unwrap();
         let parts = app.clone();
-        let server =
-            BoundServer::bind(app, settings.host, settings.port, settings.shutdown_grace).unwrap();
+        let server = BoundServer::bind(app, &settings).unwrap();
         let url = format!("http://{}", server.address());
         let (stop, stopped) = oneshot::channel::<()>();
         let running = tokio::spawn(server.run_until(async move {

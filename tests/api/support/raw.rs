@@ -141,7 +141,7 @@ impl TestApp {
         answer
     }
 
-    async fn connection(&self) -> TcpStream {
+    pub async fn connection(&self) -> TcpStream {
         let address = self.url.strip_prefix("http://").unwrap();
         TcpStream::connect(address).await.unwrap()
     }

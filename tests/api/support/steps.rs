@@ -12,6 +12,7 @@ use chargeonce::payments::stripe::{
     Backoff, InProcessTransport, LimiterSettings, StripeApi, StripeProvider, StripeSettings,
 };
 use serde_json::json;
+use tokio::sync::{OwnedRwLockWriteGuard, RwLock};
 
 use super::{Reply, TestApp};
 
@@ -128,6 +129,8 @@ pub struct Line {
     pub gets_refused: Arc<AtomicBool>,
     /// Of the GETs no list gets through, and single payments and refunds do.
     pub lists_refused: Arc<AtomicBool>,
+    /// POSTs wait here, before anything of them is sent.
+    gate: Arc<RwLock<()>>,
 }
 
 struct Cuttable {
@@ -148,6 +151,9 @@ impl Transport for Cuttable {
         };
         if refused {
             return TransportResult::NotSent("connection refused".into());
+        }
+        if call.method == Method::Post {
+            drop(self.line.gate.read().await);
         }
         self.mock.call(call, timeout).await
     }
@@ -182,6 +188,11 @@ impl Line {
             mock: InProcessTransport::new(mock.clone()),
         };
         Arc::new(StripeProvider::new(dialect, transport))
+    }
+
+    /// Holds every POST until the returned guard is dropped.
+    pub async fn hold_posts(&self) -> OwnedRwLockWriteGuard<()> {
+        Arc::clone(&self.gate).write_owned().await
     }
 
     pub fn refuse_posts(&self, refused: bool) {

@@ -1,0 +1,102 @@
+//! How many requests are worked on at once. Beyond the bound a request is refused before its API key is looked at and before
+//! anything of its body is read, so that a refusal costs next to nothing.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use actix_web::Error;
+use actix_web::body::{BodySize, BoxBody, MessageBody};
+use actix_web::dev::{ServiceRequest, ServiceResponse};
+use actix_web::middleware::Next;
+use actix_web::web::{Bytes, Data};
+
+use super::respond::refuse;
+use crate::bound::{Bound, Place};
+use crate::error::Problem;
+use crate::metrics::Metrics;
+
+/// Whoever asks how the service is hears it most of all when it has too much to do.
+const ALWAYS_ANSWERED: [&str; 3] = ["/health/live", "/health/ready", "/metrics"];
+
+/// What the middleware knows.
+pub struct Crowd {
+    /// The requests that are worked on.
+    pub requests: Bound,
+    /// Where refusals are counted.
+    pub metrics: Metrics,
+}
+
+/// The middleware.
+pub async fn within_bounds(
+    request: ServiceRequest,
+    next: Next<impl MessageBody + 'static>,
+) -> Result<ServiceResponse<BoxBody>, Error> {
+    // The path as the router will read it, not as it was spelled.
+    if ALWAYS_ANSWERED.contains(&request.match_info().unprocessed()) {
+        return Ok(next.call(request).await?.map_into_boxed_body());
+    }
+    let place = match request.app_data::<Data<Crowd>>() {
+        Some(crowd) => crowd.requests.try_take().ok_or_else(|| {
+            crowd.metrics.request_refused();
+            Problem::overloaded()
+        }),
+        None => Err(Problem::internal()),
+    };
+    match place {
+        Ok(place) => {
+            let response = next.call(request).await?.map_into_boxed_body();
+            Ok(response.map_body(|_head, body| held_while_streamed(body, place)))
+        }
+        Err(problem) => Ok(refuse(request, problem)),
+    }
+}
+
+/// An answer that is whole has been worked out; one that streams still is.
+fn held_while_streamed(body: BoxBody, place: Place) -> BoxBody {
+    match body.size() {
+        BodySize::None | BodySize::Sized(_) => body,
+        BodySize::Stream => BoxBody::new(Holding {
+            body,
+            _place: place,
+        }),
+    }
+}
+
+/// An answer's body that holds its request's place.
+struct Holding {
+    body: BoxBody,
+    _place: Place,
+}
+
+impl MessageBody for Holding {
+    type Error = Box<dyn std::error::Error>;
+
+    fn size(&self) -> BodySize {
+        self.body.size()
+    }
+
+    fn poll_next(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Bytes, Self::Error>>> {
+        self.body.as_pin_mut().poll_next(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use actix_web::body::BodyStream;
+
+    #[test]
+    fn a_streamed_answer_keeps_its_place_to_its_end_and_a_whole_one_gives_it_back() {
+        let requests = Bound::new(1);
+        let whole = held_while_streamed(BoxBody::new("whole"), requests.take());
+        assert_eq!(requests.taken(), 0);
+        let parts = futures_util::stream::iter([Ok::<_, std::io::Error>(Bytes::from("part"))]);
+        let stream = held_while_streamed(BoxBody::new(BodyStream::new(parts)), requests.take());
+        assert_eq!(requests.taken(), 1);
+        drop((whole, stream));
+        assert_eq!(requests.taken(), 0);
+    }
+}

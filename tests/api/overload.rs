@@ -1,0 +1,162 @@
+//! More than the service takes on at a time is refused at once: before anything is reserved, and never at the cost of what is
+//! known already.
+
+use std::time::Duration;
+
+use chargeonce::payments::mock::MockStripe;
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::operations::{metrics, value};
+use crate::support::{Engine, Line, RawRequest, Reply, TestApp, parse};
+
+const CHARGE: &str = r#"{"invoiceId":"inv_1"}"#;
+
+async fn narrow(engine: Engine) -> TestApp {
+    let app = TestApp::with(engine)
+        .set("REQUEST_CONCURRENCY", "2")
+        .set("MAX_CONNECTIONS", "100")
+        .start()
+        .await;
+    app.invoice("inv_1").await;
+    app
+}
+
+/// A request that is in flight for as long as its body is awaited.
+async fn unfinished(app: &TestApp) -> TcpStream {
+    let head = RawRequest::json("POST", "/v1/charges", "")
+        .without("Content-Length")
+        .header("Content-Length", CHARGE.len().to_string());
+    let mut stream = app.connection().await;
+    stream.write_all(&head.bytes()).await.unwrap();
+    stream
+}
+
+/// Waits until so many are in flight.
+async fn in_flight(app: &TestApp, what: &str, count: f64) {
+    let series = format!("chargeonce_{what}_in_flight");
+    for _ in 0..1_000 {
+        let seen = value(&metrics(app).await, &series);
+        if seen.total_cmp(&count).is_eq() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("there were never {count} {what} in flight");
+}
+
+/// The one code of this page.
+pub async fn refusal(engine: Engine) -> Reply {
+    let app = narrow(engine).await;
+    let _held = [unfinished(&app).await, unfinished(&app).await];
+    in_flight(&app, "requests", 2.0).await;
+    app.charge("inv_1").await
+}
+
+on_both_stores! {
+    async fn a_request_beyond_the_bound_is_refused_unread_and_probes_are_answered(engine) {
+        let app = narrow(engine).await;
+        let (mut first, second) = (unfinished(&app).await, unfinished(&app).await);
+        in_flight(&app, "requests", 2.0).await;
+
+        let refused = app.charge("inv_1").await;
+        refused.assert(503, "overloaded", "unknown", "later");
+        let refund = app.post("/v1/refunds", &json!({"chargeId": "chg_1"})).await;
+        refund.assert(503, "overloaded", "unknown", "later");
+        assert_eq!(refund.text("refunded"), "unknown");
+        for path in ["/v1/invoices/inv_1", "/v1/tools", "/openapi.json", "/nowhere"] {
+            app.get(path).await.assert(503, "overloaded", "unknown", "later");
+        }
+        for path in ["/health/live", "/health/ready"] {
+            assert_eq!(app.get(path).await.status, 200, "{path}");
+        }
+        assert_eq!(value(&metrics(&app).await, "chargeonce_requests_refused_total"), 6.0);
+        assert_eq!(app.attempts("inv_1").await, Vec::<String>::new());
+        assert_eq!(app.sends(), Vec::<String>::new());
+
+        // Those who were there first are served, and whoever leaves makes room.
+        first.write_all(CHARGE.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        first.read_to_end(&mut answer).await.unwrap();
+        let charged = parse(&answer).unwrap();
+        charged.assert(201, "", "yes", "not_needed");
+        drop(second);
+        in_flight(&app, "requests", 0.0).await;
+        let replay = app.charge("inv_1").await;
+        assert!(replay.is_replay(), "{replay:#?}");
+        app.check_oracles(&[refused, charged, replay]).await;
+    }
+
+    async fn a_new_charge_beyond_the_bound_is_refused_and_what_is_known_is_told(engine) {
+        let (mock, line) = (MockStripe::new(), Line::default());
+        let app = TestApp::with(engine)
+            .set("CHARGE_CONCURRENCY", "1")
+            .provider(line.provider(&mock))
+            .mock(&mock)
+            .start()
+            .await;
+        for id in ["paid", "held", "new"] {
+            app.invoice(id).await;
+        }
+        let paid = app.charge("paid").await;
+        paid.assert(201, "", "yes", "not_needed");
+        let gate = line.hold_posts().await;
+        let left = app.charge_and_leave("held").await;
+
+        let refused = app.charge("new").await;
+        refused.assert(503, "overloaded", "unknown", "later");
+        let refund = app.post("/v1/refunds", &json!({"chargeId": paid.text("id")})).await;
+        refund.assert(503, "overloaded", "unknown", "later");
+        assert_eq!(refund.text("refunded"), "unknown");
+        let replay = app.charge("paid").await;
+        assert!(replay.is_replay(), "{replay:#?}");
+        let again = app.charge("held").await;
+        again.assert(409, "charge_in_progress", "unknown", "later");
+        let status = app.get("/v1/invoices/new/charge-status").await;
+        assert_eq!((status.status, status.text("retry")), (200, "now".to_owned()));
+        assert_eq!(app.attempts("new").await, Vec::<String>::new());
+        assert_eq!(app.sends(), ["charge:paid"]);
+        let seen = metrics(&app).await;
+        assert_eq!(value(&seen, "chargeonce_charge_calls_total{outcome=\"overloaded\"}"), 1.0);
+        assert_eq!(value(&seen, "chargeonce_charges_in_flight"), 1.0);
+
+        drop(gate);
+        let joined = app.charge_waiting("held", 20).await;
+        joined.assert(201, "", "yes", "not_needed");
+        let charged = app.charge("new").await;
+        charged.assert(201, "", "yes", "not_needed");
+        assert_eq!(app.sends(), ["charge:paid", "charge:held", "charge:new"]);
+        app.check_oracles(&[paid, replay, left, again, refused, joined, charged]).await;
+    }
+
+    /// What a dead process left behind is finished although this one takes on nothing new.
+    async fn the_background_worker_finishes_attempts_beyond_the_bound(engine) {
+        let (mock, line) = (MockStripe::new(), Line::default());
+        let app = TestApp::with(engine)
+            .set("CHARGE_CONCURRENCY", "1")
+            .provider(line.provider(&mock))
+            .mock(&mock)
+            .start()
+            .await;
+        for id in ["lost", "held"] {
+            app.invoice(id).await;
+        }
+        let replica = app.replica().set("CHARGE_CONCURRENCY", "2").start().await;
+        let gate = line.hold_posts().await;
+        let lost = replica.charge_and_leave("lost").await;
+        app.past_lease().await;
+        let held = app.charge_and_leave("held").await;
+        app.charge("lost").await.assert(503, "overloaded", "unknown", "later");
+
+        let (swept, ()) = tokio::join!(app.sweep(), async {
+            in_flight(&app, "charges", 2.0).await;
+            drop(gate);
+        });
+
+        assert_eq!(swept.count("succeeded"), 1);
+        app.until("both are paid", |app| app.times_paid("held") == 1 && app.times_paid("lost") == 1).await;
+        let joined = app.charge_waiting("held", 20).await;
+        app.check_oracles(&[lost, held, joined]).await;
+    }
+}
