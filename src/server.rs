@@ -17,7 +17,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::access::guard::admit;
 use crate::app::App;
-use crate::config::Settings;
+use crate::config::{LoadSettings, Settings};
 use crate::http::crowd::within_bounds;
 use crate::http::request_id::trace_request;
 use crate::http::unread::close_when_unread;
@@ -40,7 +40,7 @@ impl BoundServer {
         let Settings {
             host, port, load, ..
         } = settings;
-        let listener = listen(SocketAddr::new(*host, *port), load.backlog).map_err(|error| {
+        let listener = listen(SocketAddr::new(*host, *port), load).map_err(|error| {
             let hint = if error.kind() == std::io::ErrorKind::AddrInUse {
                 " is taken; set PORT (0 takes a free one)"
             } else {
@@ -131,15 +131,21 @@ impl BoundServer {
 }
 
 /// A listener with a queue of its own length; the standard library's is always as long.
-fn listen(address: SocketAddr, backlog: u32) -> std::io::Result<TcpListener> {
+fn listen(address: SocketAddr, load: &LoadSettings) -> std::io::Result<TcpListener> {
     let socket = match address {
         SocketAddr::V4(_) => TcpSocket::new_v4()?,
         SocketAddr::V6(_) => TcpSocket::new_v6()?,
     };
     // A restart takes the port although connections of the process before it still linger.
     socket.set_reuseaddr(true)?;
+    // actix-http waits for ever until an answer is taken from it. Connections inherit this from their listener.
+    #[cfg(target_os = "linux")]
+    {
+        let answer_ms = u32::try_from(load.answer_time.as_millis()).unwrap_or(u32::MAX);
+        rustix::net::sockopt::set_tcp_user_timeout(&socket, answer_ms)?;
+    }
     socket.bind(address)?;
-    socket.listen(backlog)?.into_std()
+    socket.listen(load.backlog)?.into_std()
 }
 
 /// How many workers serve so many connections, and how many each has at most: together never more.

@@ -21,6 +21,9 @@ const BACKLOG_DEFAULT: u32 = 4_096;
 /// How long a connection without a request is kept.
 const IDLE_TIME_DEFAULT: Duration = Duration::from_secs(5);
 
+/// How long an answer may lie unread.
+const ANSWER_TIME_DEFAULT: Duration = Duration::from_secs(30);
+
 /// No setting makes sense beyond it.
 const COUNT_MAX: usize = 1_000_000;
 
@@ -33,6 +36,8 @@ pub struct LoadSettings {
     pub backlog: u32,
     /// How long a connection is kept between two requests.
     pub idle_time: Duration,
+    /// How long a caller may leave an answer unread, or its arrival unconfirmed, before its connection is cut.
+    pub answer_time: Duration,
     /// Requests at most.
     pub requests: usize,
     /// Charges and refunds at most.
@@ -46,6 +51,7 @@ pub(super) fn settings<F: Fn(&str) -> Option<String>>(
         connections: reader.number("MAX_CONNECTIONS", CONNECTIONS_DEFAULT, 1, COUNT_MAX)?,
         backlog: reader.number("CONNECTION_BACKLOG", BACKLOG_DEFAULT, 1, 65_535)?,
         idle_time: reader.duration("CONNECTION_IDLE_TIME", IDLE_TIME_DEFAULT)?,
+        answer_time: reader.duration("ANSWER_READ_TIME", ANSWER_TIME_DEFAULT)?,
         requests: reader.number("REQUEST_CONCURRENCY", REQUESTS_DEFAULT, 1, COUNT_MAX)?,
         charges: reader.number("CHARGE_CONCURRENCY", CHARGES_DEFAULT, 1, COUNT_MAX)?,
     };
@@ -58,6 +64,10 @@ pub(super) fn settings<F: Fn(&str) -> Option<String>>(
     // For the reason that REQUEST_HEADER_TIME has.
     if load.idle_time < Duration::from_secs(1) {
         return Err(wrong("CONNECTION_IDLE_TIME", "must be at least 1s"));
+    }
+    // To the operating system, zero is for ever.
+    if load.answer_time < Duration::from_secs(1) {
+        return Err(wrong("ANSWER_READ_TIME", "must be at least 1s"));
     }
     Ok(load)
 }

@@ -62,6 +62,7 @@ fn a_bad_value_is_refused_with_its_name() {
         ("CONNECTION_BACKLOG", &[("CONNECTION_BACKLOG", "0")]),
         ("CONNECTION_BACKLOG", &[("CONNECTION_BACKLOG", "65536")]),
         ("CONNECTION_IDLE_TIME", &[("CONNECTION_IDLE_TIME", "900ms")]),
+        ("ANSWER_READ_TIME", &[("ANSWER_READ_TIME", "0s")]),
         ("REQUEST_CONCURRENCY", &[("REQUEST_CONCURRENCY", "0")]),
         ("CHARGE_CONCURRENCY", &[("CHARGE_CONCURRENCY", "0")]),
         ("CHARGE_CONCURRENCY", &[("CHARGE_CONCURRENCY", "many")]),

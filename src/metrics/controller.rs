@@ -1,6 +1,7 @@
 //! Metrics over HTTP.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use actix_web::HttpResponse;
 use actix_web::web::Data;
@@ -10,11 +11,15 @@ use super::Metrics;
 use crate::bound::Bound;
 use crate::charges::service::ChargesService;
 use crate::error::Problem;
+use crate::idempotency::running::within;
 use crate::openapi::examples;
 use crate::openapi::problems::{PROBE, refusals};
 use crate::router::{Routes, resource};
 use crate::storage::SharedStore;
 use crate::tasks::Tasks;
+
+/// How long a scrape waits for the backlog: whoever watches a store with too much to do must not wait in its queue.
+const BACKLOG_WAIT: Duration = Duration::from_secs(1);
 
 /// What a scrape needs.
 pub struct Scrape {
@@ -48,13 +53,15 @@ refusals! {
         ScrapeRefusals,
     )
 )]
-/// The backlog, the pool and the running attempts are read afresh. While the store is away its last state stands, so that the other metrics can still be seen.
+/// The backlog, the pool and the running attempts are read afresh. While the store is away or busy the backlog's last state stands, so that the other metrics can still be seen.
 pub(crate) async fn show(scrape: Data<Scrape>) -> Result<HttpResponse, Problem> {
     let store = Arc::clone(&scrape.store);
-    let backlog = scrape.tasks.run(async move { store.backlog().await }).await;
-    match backlog.map_err(|_| Problem::internal())? {
-        Ok(reading) => scrape.metrics.backlog(&reading.value, reading.now_ms),
-        Err(error) => tracing::warn!(%error, "the backlog cannot be read"),
+    let backlog = scrape.tasks.run(async move { store.backlog().await });
+    match within(Instant::now() + BACKLOG_WAIT, backlog).await {
+        Some(Ok(Ok(reading))) => scrape.metrics.backlog(&reading.value, reading.now_ms),
+        Some(Ok(Err(error))) => tracing::warn!(%error, "the backlog cannot be read"),
+        Some(Err(_)) => return Err(Problem::internal()),
+        None => tracing::warn!("the backlog is not read in time"),
     }
     scrape.metrics.pool(scrape.store.pool());
     scrape.metrics.in_flight(scrape.charges.in_flight());

@@ -1,11 +1,9 @@
 //! Open files are few. Callers that only hold connections take none that a charge needs, and without any nothing is sent that
 //! is not reserved.
 
-use std::process::Command;
 use std::time::{Duration, Instant};
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::io::AsyncWriteExt;
 
 use crate::support::{Service, TestApp, answer_on, eventually, real_time};
 
@@ -48,11 +46,11 @@ on_both_stores! {
         service.invoice("inv_1").await;
         let early = service.connect().await;
         let mut watcher = service.connect().await;
-        is_live_on(&mut watcher, &service).await;
+        service.is_live_on(&mut watcher).await;
 
         // No file of any number may be opened; those that are open stay. There is no connection to the provider yet.
         let starved = Instant::now();
-        limit_open_files(service.id(), "3");
+        service.limit_open_files("3");
         let refused = answer_on(service.charge_on(early, "inv_1").await).await.expect("no answer");
         refused.assert(503, "provider_unavailable", "no", "later");
         assert!(refused.header("retry-after").is_some());
@@ -60,19 +58,35 @@ on_both_stores! {
         eventually("accepting has failed", async || service.stderr().contains("Error accepting").then_some(())).await;
         // Open connections are served, the process neither ends nor tries without a pause.
         real_time(4 * ACCEPT_PAUSE).await;
-        is_live_on(&mut watcher, &service).await;
+        service.is_live_on(&mut watcher).await;
         let tries = service.stderr().matches("Error accepting").count();
         let most = starved.elapsed().as_millis() / ACCEPT_PAUSE.as_millis() + 2;
         assert!(u128::try_from(tries).unwrap() <= most, "{tries} tries, at most {most} were due");
         assert!(service.is_running());
         assert_eq!(app.sends(), Vec::<String>::new());
 
-        limit_open_files(service.id(), "1024");
-        is_live_on(&mut late, &service).await;
+        service.limit_open_files("1024");
+        service.is_live_on(&mut late).await;
         let charged = service.charge("inv_1").await;
         charged.assert(201, "", "yes", "not_needed");
         assert_eq!(app.sends(), ["charge:inv_1"]);
         app.check_oracles(&[refused, charged]).await;
+    }
+
+    async fn a_caller_that_takes_no_answer_does_not_keep_its_connection(engine) {
+        let app = TestApp::start(engine).await;
+        let service = app.service().set("ANSWER_READ_TIME", "1s").start().await;
+        let before = open_files(&service);
+
+        let mut caller = service.connect().await;
+        // So many answers that no buffer between the two holds them.
+        let request = "GET /docs/swagger-ui-bundle.js HTTP/1.1\r\nHost: localhost\r\n\r\n";
+        caller.write_all(request.repeat(50).as_bytes()).await.unwrap();
+        eventually("the caller is there", async || (open_files(&service) > before).then_some(())).await;
+        eventually("its connection is cut", async || (open_files(&service) <= before).then_some(())).await;
+
+        drop(caller);
+        app.check_oracles(&[]).await;
     }
 
     async fn no_more_connections_are_open_than_are_set_and_the_others_wait(engine) {
@@ -102,36 +116,12 @@ on_both_stores! {
         }
         drop(crowd);
 
-        is_live_on(&mut probe, &service).await;
+        service.is_live_on(&mut probe).await;
         app.check_oracles(&[]).await;
     }
-}
-
-/// Asks on a connection that stays open, and waits for the answer.
-async fn is_live_on(stream: &mut TcpStream, service: &Service) {
-    let address = service.url.strip_prefix("http://").unwrap();
-    let request = format!("GET /health/live HTTP/1.1\r\nHost: {address}\r\n\r\n");
-    stream.write_all(request.as_bytes()).await.unwrap();
-    let mut answer = String::new();
-    while !answer.ends_with('}') {
-        let mut some = [0; 512];
-        let count = stream.read(&mut some).await.unwrap();
-        assert!(count > 0, "closed after {answer:?}");
-        answer.push_str(&String::from_utf8_lossy(&some[..count]));
-    }
-    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
 }
 
 fn open_files(service: &Service) -> usize {
     let open = std::fs::read_dir(format!("/proc/{}/fd", service.id()));
     open.unwrap().count()
-}
-
-/// How many files a process may have open; changed while it runs.
-fn limit_open_files(id: u32, limit: &str) {
-    let changed = Command::new("prlimit")
-        .args(["--pid", &id.to_string(), &format!("--nofile={limit}:")])
-        .status()
-        .unwrap();
-    assert!(changed.success());
 }

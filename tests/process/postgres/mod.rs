@@ -2,7 +2,9 @@
 
 mod backlog;
 mod clock;
+mod crowd;
 mod outage;
+mod pool;
 mod pooler;
 mod sessions;
 mod standby;

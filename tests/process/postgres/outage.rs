@@ -58,6 +58,41 @@ async fn a_paused_database_is_a_quick_503_and_recovers() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs PostgreSQL: make test"]
+async fn a_database_that_is_paused_while_the_provider_works_loses_no_outcome() {
+    let mut server = PostgresServer::start().await;
+    let app = TestApp::on(TestDatabase::create_on(server.url.clone()).await).await;
+    let service = app.service().set("DATABASE_TIMEOUT", "2s").start().await;
+    let ids = invoices(&service, 2).await;
+    app.mock.set_latency(Duration::from_secs(1));
+
+    let (reply, refused) = tokio::join!(service.charge("inv_0"), async {
+        app.sent(1).await;
+        server.pause();
+        eventually("a record has failed", async || {
+            service
+                .stderr()
+                .contains("the outcome could not be recorded yet")
+                .then_some(())
+        })
+        .await;
+        let refused = service.charge("inv_1").await;
+        assert_eq!(service.get("/health/ready").await.status, 503);
+        assert_eq!(app.mock.paid("inv_0"), 1);
+        assert_eq!(app.sends(), ["charge:inv_0"]);
+        server.resume();
+        refused
+    });
+
+    reply.assert(201, "", "yes", "not_needed");
+    refused.assert(503, "storage_unavailable", "unknown", "later");
+    app.mock.set_latency(Duration::ZERO);
+    let charged = charge_all_in_the_end(&service, &ids).await;
+    assert_eq!(app.sends(), ["charge:inv_0", "charge:inv_1"]);
+    app.check_oracles(&charged).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs PostgreSQL: make test"]
 async fn a_stopped_database_is_a_503_and_an_outcome_is_recorded_when_it_is_back() {
     let mut server = PostgresServer::start().await;
     let app = TestApp::on(TestDatabase::create_on(server.url.clone()).await).await;

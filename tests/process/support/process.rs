@@ -75,6 +75,19 @@ impl Process {
         self.child.id()
     }
 
+    /// How many files it may have open; changed while it runs. Those that are open stay.
+    pub fn limit_open_files(&self, limit: &str) {
+        let changed = Command::new("prlimit")
+            .args([
+                "--pid",
+                &self.id().to_string(),
+                &format!("--nofile={limit}:"),
+            ])
+            .status()
+            .unwrap();
+        assert!(changed.success());
+    }
+
     /// Writes to its standard input.
     pub fn say(&mut self, line: &str) {
         use std::io::Write;

@@ -276,6 +276,21 @@ impl Service {
         TcpStream::connect(address).await.unwrap()
     }
 
+    /// Asks on a connection that stays open, and waits for the answer: the service has accepted it then, and every one before it.
+    pub async fn is_live_on(&self, stream: &mut TcpStream) {
+        let address = self.url.strip_prefix("http://").unwrap();
+        let request = format!("GET /health/live HTTP/1.1\r\nHost: {address}\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        while !answer.ends_with('}') {
+            let mut some = [0; 512];
+            let count = stream.read(&mut some).await.unwrap();
+            assert!(count > 0, "closed after {answer:?}");
+            answer.push_str(&String::from_utf8_lossy(&some[..count]));
+        }
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    }
+
     /// A connection that has sent a charge and does not read the answer.
     pub async fn charge_unread(&self, invoice_id: &str) -> TcpStream {
         self.charge_on(self.connect().await, invoice_id).await
