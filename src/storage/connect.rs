@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use deadpool::managed::{Manager, Pool, PoolBuilder};
+use deadpool::managed::{Manager, Pool, PoolBuilder, QueueMode};
 use diesel::migration::{Migration, MigrationSource};
 use diesel_migrations::EmbeddedMigrations;
 use rustls_platform_verifier::BuilderVerifierExt;
@@ -125,7 +125,9 @@ pub(super) fn build_pool<M: Manager>(
     pool: PoolBuilder<M>,
     settings: &StoreSettings,
 ) -> Result<Pool<M>, StorageError> {
-    pool.max_size(settings.pool_size)
+    // The one that was used last: its server process has the plans and the catalogue at hand, and the rest may sleep.
+    pool.queue_mode(QueueMode::Lifo)
+        .max_size(settings.pool_size)
         .wait_timeout(Some(settings.timeout))
         .create_timeout(Some(settings.timeout))
         .recycle_timeout(Some(settings.timeout))
