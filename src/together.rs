@@ -70,7 +70,7 @@ impl<W: Batched> Together<W> {
 
     /// Writes an item, together with those that wait at the same time.
     pub async fn run(&self, item: Arc<W::Item>) -> Result1<W> {
-        let gone = || StorageError::Unavailable("the process is ending".into());
+        let gone = || StorageError::Unavailable("the write ended without an outcome".into());
         let (outcome, written) = oneshot::channel();
         self.queue
             .send(Waiting { item, outcome })
@@ -82,12 +82,10 @@ impl<W: Batched> Together<W> {
 async fn serve<W: Batched>(write: Arc<W>, mut queue: mpsc::UnboundedReceiver<Waiting<W>>) {
     let mut batch = Vec::new();
     while queue.recv_many(&mut batch, ITEMS_MAX).await > 0 {
-        let mut writing = Box::pin(write_all(Arc::clone(&write), std::mem::take(&mut batch)));
-        if tokio::time::timeout(PATIENCE, writing.as_mut())
-            .await
-            .is_err()
-        {
-            tokio::spawn(writing);
+        // In a task of its own: a panic in it ends it and not the queue, and the next one need not wait for its end.
+        let writing = tokio::spawn(write_all(Arc::clone(&write), std::mem::take(&mut batch)));
+        if let Ok(Err(error)) = tokio::time::timeout(PATIENCE, writing).await {
+            tracing::error!(%error, "a write ended without an outcome");
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Looks, reservations and verdicts of charges that arrive at the same time, made together.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 
@@ -9,6 +10,9 @@ use crate::idempotency::repository::Reading;
 use crate::idempotency::reservation::Reservation;
 use crate::storage::StorageError;
 use crate::together::{Batched, NotTogether};
+
+/// How soon a look must have failed to be repeated.
+const REPEATED_WITHIN: Duration = Duration::from_millis(250);
 
 /// Reads invoices with their latest attempts.
 pub struct Looking(pub Arc<dyn ChargeRepository>);
@@ -19,11 +23,15 @@ impl Batched for Looking {
     type Outcome = Option<Reading<ChargeSnapshot>>;
 
     async fn run_together(&self, items: &[Arc<String>]) -> Result<Vec<Self::Outcome>, NotTogether> {
-        // A look that failed may be repeated, unlike a write.
-        let looked = self.0.charge_snapshots(items).await;
-        looked.map_err(|error| match error {
-            NotTogether::Failed(error) | NotTogether::Refused(error) => NotTogether::Refused(error),
-        })
+        let begun = Instant::now();
+        match self.0.charge_snapshots(items).await {
+            // A look may be repeated, unlike a write, and a connection that the server has just ended fails at once. A store that is
+            // slow is not asked twice.
+            Err(NotTogether::Failed(_)) if begun.elapsed() < REPEATED_WITHIN => {
+                self.0.charge_snapshots(items).await
+            }
+            looked => looked,
+        }
     }
 
     async fn run_alone(&self, item: &String) -> Result<Self::Outcome, StorageError> {

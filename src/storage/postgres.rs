@@ -94,7 +94,7 @@ impl PostgresStore {
             AsyncDieselConnectionManager::<Connection>::new_with_config(settings.url(), config);
         Ok(Self {
             pool: build_pool(
-                Pool::builder(manager).pre_recycle(alive_after_idling()),
+                Pool::builder(manager).pre_recycle(alive_after_idling(settings.timeout)),
                 settings,
             )?,
             limit: settings.timeout,
@@ -116,10 +116,10 @@ impl PostgresStore {
         let asked = async {
             loop {
                 let mut connection = self.connection().await?;
-                match connection.batch_execute("SELECT 1").await {
-                    Ok(()) => return Ok(connection),
-                    Err(_) => drop(Object::take(connection)),
+                if answers(&mut connection, self.limit).await {
+                    return Ok(connection);
                 }
+                drop(Object::take(connection));
             }
         };
         let asked = tokio::time::timeout(self.limit, asked).await;
@@ -138,17 +138,26 @@ impl PostgresStore {
 
 /// A connection that was not used for a while may have been dropped on the way without a word: it is asked before it is lent.
 /// Asking before each use would cost every call a round trip. A plain query, because a pooler would tear a prepared one in two.
-fn alive_after_idling() -> Hook<Connection> {
-    Hook::async_fn(|connection: &mut Connection, metrics| {
+fn alive_after_idling(limit: Duration) -> Hook<Connection> {
+    Hook::async_fn(move |connection: &mut Connection, metrics| {
         if metrics.last_used() < IDLE_UNASKED {
             return std::future::ready(Ok(())).boxed();
         }
         async move {
-            let alive = connection.batch_execute("SELECT 1").await;
-            alive.map_err(|error| HookError::message(error.to_string()))
+            if answers(connection, limit).await {
+                Ok(())
+            } else {
+                Err(HookError::message("it does not answer"))
+            }
         }
         .boxed()
     })
+}
+
+/// True when the connection answers in a part of the time that a caller waits for one, so that there is time for another.
+async fn answers(connection: &mut Connection, limit: Duration) -> bool {
+    let asked = tokio::time::timeout(limit / 5, connection.batch_execute("SELECT 1"));
+    matches!(asked.await, Ok(Ok(())))
 }
 
 /// Opens one connection, with TLS as the URL's `sslmode` asks for, and sets its limits.

@@ -144,6 +144,24 @@ async fn outcomes_that_cannot_be_matched_are_nobodys() {
     );
 }
 
+#[tokio::test]
+async fn a_panic_in_one_write_leaves_the_queue_alive() {
+    let write = noted(
+        |items| match items {
+            [13] => panic!("unlucky"),
+            items => ten_times(items),
+        },
+        9,
+    );
+    let together = Together::new(write);
+    let unlucky = together.run(Arc::new(13)).await;
+    assert!(
+        matches!(unlucky, Err(StorageError::Unavailable(_))),
+        "{unlucky:?}"
+    );
+    assert_eq!(together.run(Arc::new(1)).await.unwrap(), 10);
+}
+
 #[tokio::test(start_paused = true)]
 async fn who_waits_no_more_does_not_disturb_the_others() {
     let write = noted(ten_times, 0);

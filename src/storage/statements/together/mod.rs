@@ -20,7 +20,8 @@ impl From<StorageError> for NotTogether {
 
 impl From<DieselError> for NotTogether {
     /// What the server itself says was rolled back: a deadlock, a wait for a lock that took too long, a constraint. All else
-    /// leaves open whether it was committed.
+    /// leaves open whether it was committed. Should a pooler say so of a commit that took place, nothing is lost either: alone, the
+    /// attempt then finds its key taken, and the verdict its lease ended.
     #[expect(
         clippy::wildcard_enum_match_arm,
         reason = "the enum is not ours and may grow; whatever is new fails closed"

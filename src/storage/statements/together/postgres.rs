@@ -142,7 +142,8 @@ rows! {
 }
 
 /// Settles: the key while its token holds it, then the invoice of a success, then the charge. A verdict of which only a part can
-/// be written contradicts the books: then the statement fails as a whole.
+/// be written contradicts the books: then the statement fails as a whole. The look into `paid` stands first, so that the invoices
+/// are locked before any charge.
 const SETTLE: (&str, &str) = (
     "WITH clock AS MATERIALIZED (SELECT clock_ms(0) AS ms), given AS MATERIALIZED (SELECT * FROM unnest(",
     ")), ended AS (
@@ -168,7 +169,7 @@ const SETTLE: (&str, &str) = (
         FROM given, clock
         WHERE charges.id = given.charge_id AND charges.status NOT IN ('succeeded', 'failed')
             AND (given.lease_token IN (SELECT lease_token FROM ended)) IS TRUE
-            AND (given.charge_status = 'failed' OR (given.invoice_id IN (SELECT id FROM paid)) IS TRUE)
+            AND ((given.invoice_id IN (SELECT id FROM paid)) IS TRUE OR given.charge_status = 'failed')
         RETURNING charges.idempotency_key
     )
     SELECT lease_token,
@@ -399,7 +400,13 @@ pub async fn record_verdicts(
     store: &PostgresStore,
     settlements: &[Arc<Settlement>],
 ) -> Result<Vec<bool>, NotTogether> {
-    let rows = Settle::of(settlements).ok_or(NotTogether::Refused(StorageError::Guard))?;
+    let mut in_order: Vec<_> = settlements.iter().map(Arc::clone).collect();
+    in_order.sort_by(|one, other| {
+        one.charge
+            .idempotency_key
+            .cmp(&other.charge.idempotency_key)
+    });
+    let rows = Settle::of(&in_order).ok_or(NotTogether::Refused(StorageError::Guard))?;
     crash::point(Step::WithinRecord);
     let ended = statement!(store, rows, (String, bool));
     let ended: HashSet<&str> = ended.iter().map(|row| row.0.as_str()).collect();
