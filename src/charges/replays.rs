@@ -74,14 +74,16 @@ mod tests {
     }
 
     fn found(replays: &Replays, invoice_id: &str) -> Option<String> {
-        match replays.find(invoice_id)? {
-            ChargeAnswer::Stored {
-                response,
-                replayed: true,
-                retry_after_seconds: None,
-            } => Some(response.body),
-            other => panic!("{other:?}"),
-        }
+        let found = replays.find(invoice_id)?;
+        let ChargeAnswer::Stored {
+            response,
+            replayed: true,
+            retry_after_seconds: None,
+        } = found
+        else {
+            panic!("{found:?}");
+        };
+        Some(response.body)
     }
 
     #[test]
