@@ -2,6 +2,7 @@
 //! means is said by the port's methods for one attempt; here it is reached with the least that the database needs.
 
 pub mod postgres;
+mod postgres_rows;
 pub mod sqlite;
 
 use diesel::result::{DatabaseErrorKind, Error as DieselError};
