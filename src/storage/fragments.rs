@@ -1,8 +1,9 @@
 //! Query pieces without a backend.
 
+use diesel::dsl::sql;
+use diesel::expression::SqlLiteral;
 use diesel::prelude::*;
-
-use diesel::sql_types::BigInt;
+use diesel::sql_types::{BigInt, Bool};
 
 use super::schema::{charges, idempotency_keys, invoices, provider_events, refunds};
 
@@ -38,6 +39,40 @@ pub fn held<'a>(key: &'a str, lease_token: &'a str) -> _ {
         .filter(idempotency_keys::key.eq(key))
         .filter(idempotency_keys::lease_token.eq(lease_token))
         .filter(idempotency_keys::status.eq("in_progress"))
+}
+
+/// The same, read once for the whole statement: a limit by which an index can be entered. Where the clock is read anew for each row,
+/// every row is looked at.
+pub fn moment(offset_ms: i64) -> SqlLiteral<BigInt> {
+    sql(&format!("(SELECT clock_ms({offset_ms}))"))
+}
+
+// Conditions in the words of partial indexes, without parameters. A plan that is made once for all values cannot enter such an index
+// by a parameter, and reads the whole table instead: millions of rows, to find the few that are open.
+
+/// Keys in progress: the index `keys_in_progress`.
+pub fn key_in_progress() -> SqlLiteral<Bool> {
+    sql("idempotency_keys.status = 'in_progress'")
+}
+
+/// Charges without a verdict: the index `charges_without_verdict`.
+pub fn charge_without_verdict() -> SqlLiteral<Bool> {
+    sql("charges.status IN ('pending', 'processing', 'needs_review')")
+}
+
+/// Refunds without a verdict: the index `refunds_without_verdict`.
+pub fn refund_without_verdict() -> SqlLiteral<Bool> {
+    sql("refunds.status IN ('pending', 'processing', 'needs_review')")
+}
+
+/// Events that nobody has dealt with: the index `provider_events_pending`.
+pub fn pending_event() -> SqlLiteral<Bool> {
+    sql("provider_events.status = 'pending'")
+}
+
+/// True for the statuses of [`charge_without_verdict`] and [`refund_without_verdict`].
+pub fn is_without_verdict(status: &str) -> bool {
+    matches!(status, "pending" | "processing" | "needs_review")
 }
 
 /// The charge's row, while it has no verdict.

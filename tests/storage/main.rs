@@ -16,6 +16,7 @@ mod support;
 mod attempts;
 mod audit;
 mod failures;
+mod growth;
 mod guards;
 mod invoices;
 mod lists;

@@ -17,7 +17,7 @@ macro_rules! audit_statements {
             use crate::idempotency::repository::Reading;
             use crate::invoices::model::InvoiceStatus;
             use crate::storage::StorageError;
-            use crate::storage::fragments::now;
+            use crate::storage::fragments::{charge_without_verdict, now};
             use crate::storage::rows::{AuditChargeRow, AuditKeyRow};
             use crate::storage::schema::{charges, idempotency_keys, invoices};
             use crate::storage::$backend::$store;
@@ -39,11 +39,7 @@ macro_rules! audit_statements {
                             query.filter(charges::created_at_ms.ge(since_ms))
                         }
                         AuditPart::UnsettledBefore(before_ms) => query
-                            .filter(charges::status.eq_any([
-                                "pending",
-                                "processing",
-                                "needs_review",
-                            ]))
+                            .filter(charge_without_verdict())
                             .filter(charges::created_at_ms.lt(before_ms)),
                     };
                     if let Some((created_at_ms, id)) = after {

@@ -28,7 +28,7 @@ macro_rules! charge_statements {
             use crate::idempotency::repository::Reading;
             use crate::idempotency::reservation::Reservation;
             use crate::storage::StorageError;
-            use crate::storage::fragments::now;
+            use crate::storage::fragments::{charge_without_verdict, is_without_verdict, now};
             use crate::storage::rows::{ChargeRow, InvoiceRow, KeyRow, SnapshotRow, snapshot};
             use crate::storage::schema::{charges, idempotency_keys, invoices};
             use crate::storage::$backend::{self as backend, Connection, $store};
@@ -226,6 +226,9 @@ macro_rules! charge_statements {
                     }
                     if let Some(status) = &filter.status {
                         query = query.filter(charges::status.eq(status));
+                        if is_without_verdict(status) {
+                            query = query.filter(charge_without_verdict());
+                        }
                     }
                     if let Some(after) = &filter.after {
                         query = query.filter(charges::id.lt(after));

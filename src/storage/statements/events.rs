@@ -26,7 +26,9 @@ macro_rules! event_statements {
             use super::super::Lent;
             use super::{FORGOTTEN_AT_A_TIME, REOPENED};
             use crate::storage::StorageError;
-            use crate::storage::fragments::{claimed_event, now, now_plus, open_event};
+            use crate::storage::fragments::{
+                claimed_event, moment, now, now_plus, open_event, pending_event,
+            };
             use crate::storage::schema::provider_events;
             use crate::storage::$backend::$store;
             use crate::webhooks::model::{ClaimedEvent, ProviderEvent};
@@ -64,7 +66,8 @@ macro_rules! event_statements {
                     lease_ms: i64,
                 ) -> Result<Option<ClaimedEvent>, StorageError> {
                     let row = unit!(self, $transaction, async |conn| {
-                        let due = open_event(id).filter(provider_events::next_try_at_ms.le(now()));
+                        let due =
+                            open_event(id).filter(provider_events::next_try_at_ms.le(moment(0)));
                         Ok::<_, StorageError>(
                             diesel::update(due)
                                 .set((
@@ -95,7 +98,7 @@ macro_rules! event_statements {
                 async fn due_events(&self, limit: i64) -> Result<Vec<String>, StorageError> {
                     unit!(self, $transaction, async |conn| {
                         Ok(provider_events::table
-                            .filter(provider_events::status.eq("pending"))
+                            .filter(pending_event())
                             .filter(provider_events::next_try_at_ms.le(now()))
                             .order((provider_events::next_try_at_ms, provider_events::id))
                             .limit(limit)
@@ -165,7 +168,7 @@ macro_rules! event_statements {
                     unit!(self, $transaction, async |conn| {
                         let old: Vec<String> = provider_events::table
                             .filter(provider_events::status.eq("done"))
-                            .filter(provider_events::received_at_ms.lt(now_plus(-older_than_ms)))
+                            .filter(provider_events::received_at_ms.lt(moment(-older_than_ms)))
                             .order(provider_events::received_at_ms)
                             .limit(FORGOTTEN_AT_A_TIME)
                             .select(provider_events::id)

@@ -133,13 +133,16 @@ macro_rules! invoice_statements {
                         query = query.filter(invoices::customer_id.eq(customer_id));
                     }
                     if let Some((created_at_ms, id)) = &filter.after {
-                        query = query.filter(
-                            invoices::created_at_ms
-                                .lt(created_at_ms)
-                                .or(invoices::created_at_ms
-                                    .eq(created_at_ms)
-                                    .and(invoices::id.lt(id))),
-                        );
+                        // The first condition follows from the second, and is the one that an index can be entered by.
+                        query = query
+                            .filter(invoices::created_at_ms.le(created_at_ms))
+                            .filter(
+                                invoices::created_at_ms.lt(created_at_ms).or(
+                                    invoices::created_at_ms
+                                        .eq(created_at_ms)
+                                        .and(invoices::id.lt(id)),
+                                ),
+                            );
                     }
                     let query = query
                         .order((invoices::created_at_ms.desc(), invoices::id.desc()))

@@ -19,7 +19,10 @@ macro_rules! recovery_statements {
                 Backlog, DueAttempt, RecoveryRepository, RefundBacklog, Work,
             };
             use crate::storage::StorageError;
-            use crate::storage::fragments::{held, now, now_plus};
+            use crate::storage::fragments::{
+                charge_without_verdict, held, key_in_progress, moment, now, now_plus,
+                pending_event, refund_without_verdict,
+            };
             use crate::storage::schema::{charges, idempotency_keys, provider_events, refunds};
             use crate::storage::$backend::$store;
 
@@ -43,14 +46,11 @@ macro_rules! recovery_statements {
                         Ok::<_, StorageError>(
                             idempotency_keys::table
                                 .inner_join(charges::table)
-                                .filter(idempotency_keys::status.eq("in_progress"))
-                                .filter(idempotency_keys::lease_expires_at_ms.le(now()))
+                                .filter(key_in_progress())
+                                .filter(idempotency_keys::lease_expires_at_ms.le(moment(0)))
                                 .filter(idempotency_keys::recover_after_ms.le(now()))
-                                .filter(
-                                    charges::status
-                                        .eq("pending")
-                                        .or(charges::status.eq("processing")),
-                                )
+                                .filter(charge_without_verdict())
+                                .filter(charges::status.ne("needs_review"))
                                 .order((
                                     idempotency_keys::lease_expires_at_ms,
                                     idempotency_keys::key,
@@ -74,14 +74,11 @@ macro_rules! recovery_statements {
                         Ok::<_, StorageError>(
                             idempotency_keys::table
                                 .inner_join(refunds::table)
-                                .filter(idempotency_keys::status.eq("in_progress"))
-                                .filter(idempotency_keys::lease_expires_at_ms.le(now()))
+                                .filter(key_in_progress())
+                                .filter(idempotency_keys::lease_expires_at_ms.le(moment(0)))
                                 .filter(idempotency_keys::recover_after_ms.le(now()))
-                                .filter(
-                                    refunds::status
-                                        .eq("pending")
-                                        .or(refunds::status.eq("processing")),
-                                )
+                                .filter(refund_without_verdict())
+                                .filter(refunds::status.ne("needs_review"))
                                 .order((
                                     idempotency_keys::lease_expires_at_ms,
                                     idempotency_keys::key,
@@ -128,7 +125,7 @@ macro_rules! recovery_statements {
                         };
                         let old: Vec<String> = idempotency_keys::table
                             .filter(finished())
-                            .filter(idempotency_keys::updated_at_ms.lt(now_plus(-older_than_ms)))
+                            .filter(idempotency_keys::updated_at_ms.lt(moment(-older_than_ms)))
                             .order(idempotency_keys::updated_at_ms)
                             .limit(limit)
                             .select(idempotency_keys::key)
@@ -144,35 +141,31 @@ macro_rules! recovery_statements {
                 async fn backlog(&self) -> Result<Reading<Backlog>, StorageError> {
                     unit!(self, $transaction, async |conn| {
                         let (unsettled, oldest_unsettled_ms) = charges::table
-                            .filter(
-                                charges::status
-                                    .eq("pending")
-                                    .or(charges::status.eq("processing")),
-                            )
+                            .filter(charge_without_verdict())
+                            .filter(charges::status.ne("needs_review"))
                             .select((count_star(), min(charges::created_at_ms)))
                             .first::<(i64, Option<i64>)>(conn)
                             .await?;
                         let (reviews, oldest_review_ms) = charges::table
+                            .filter(charge_without_verdict())
                             .filter(charges::status.eq("needs_review"))
                             .select((count_star(), min(charges::created_at_ms)))
                             .first::<(i64, Option<i64>)>(conn)
                             .await?;
                         let (unsettled_refunds, oldest_unsettled_refund_ms) = refunds::table
-                            .filter(
-                                refunds::status
-                                    .eq("pending")
-                                    .or(refunds::status.eq("processing")),
-                            )
+                            .filter(refund_without_verdict())
+                            .filter(refunds::status.ne("needs_review"))
                             .select((count_star(), min(refunds::created_at_ms)))
                             .first::<(i64, Option<i64>)>(conn)
                             .await?;
                         let (refund_reviews, oldest_refund_review_ms) = refunds::table
+                            .filter(refund_without_verdict())
                             .filter(refunds::status.eq("needs_review"))
                             .select((count_star(), min(refunds::created_at_ms)))
                             .first::<(i64, Option<i64>)>(conn)
                             .await?;
                         let events = provider_events::table
-                            .filter(provider_events::status.eq("pending"))
+                            .filter(pending_event())
                             .count()
                             .get_result::<i64>(conn)
                             .await?;

@@ -28,7 +28,7 @@ macro_rules! refund_statements {
                 NewRefund, RefundFilter, RefundRepository, RefundResolution, RefundSnapshot,
             };
             use crate::storage::StorageError;
-            use crate::storage::fragments::now;
+            use crate::storage::fragments::{is_without_verdict, now, refund_without_verdict};
             use crate::storage::refund_rows::{RefundFailureColumns, RefundRow};
             use crate::storage::rows::{ChargeRow, KeyRow};
             use crate::storage::schema::{charges, idempotency_keys, refunds};
@@ -284,6 +284,9 @@ macro_rules! refund_statements {
                     }
                     if let Some(status) = &filter.status {
                         query = query.filter(refunds::status.eq(status));
+                        if is_without_verdict(status) {
+                            query = query.filter(refund_without_verdict());
+                        }
                     }
                     if let Some(after) = &filter.after {
                         query = query.filter(refunds::id.lt(after));
