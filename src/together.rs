@@ -1,15 +1,20 @@
-//! Writing together what waits together.
+//! Doing together what waits together: looks as well as writes, though this file speaks of writes.
 //!
 //! A commit costs the database one flush of its log, whether it holds one row or sixty. So what arrives while a write is under
 //! way is gathered and goes into the next one. Nothing waits for company: an item that finds nobody writing is written at once.
 //! Each item still has an outcome of its own, and a write that the database refused as a whole is made item by item.
 
-use std::sync::Arc;
+use std::collections::VecDeque;
+use std::panic::AssertUnwindSafe;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures_util::FutureExt;
 use futures_util::future::join_all;
-use tokio::sync::{mpsc, oneshot};
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
 
 use crate::storage::StorageError;
 
@@ -56,41 +61,127 @@ struct Waiting<W: Batched> {
 }
 
 /// The queue before one kind of write.
-pub struct Together<W: Batched> {
-    queue: mpsc::UnboundedSender<Waiting<W>>,
+///
+/// An item that finds nobody writing is written by its caller's own task: no other has to be woken for it. What came meanwhile is
+/// then written by a task of the queue's.
+pub struct Together<W: Batched>(Arc<Shared<W>>);
+
+struct Shared<W: Batched> {
+    write: W,
+    queue: Mutex<Queue<W>>,
+    runtime: Handle,
+}
+
+struct Queue<W: Batched> {
+    /// True while somebody writes who will look at the queue afterwards.
+    busy: bool,
+    waiting: VecDeque<Waiting<W>>,
 }
 
 impl<W: Batched> Together<W> {
-    /// Begins to serve the queue, on the current runtime, until it is dropped.
+    /// Without anything to write yet. To be made on the runtime that lives as long as the process.
     pub fn new(write: W) -> Self {
-        let (queue, waiting) = mpsc::unbounded_channel();
-        tokio::spawn(serve(Arc::new(write), waiting));
-        Self { queue }
+        Self(Arc::new(Shared {
+            write,
+            queue: Mutex::new(Queue {
+                busy: false,
+                waiting: VecDeque::new(),
+            }),
+            runtime: Handle::current(),
+        }))
     }
 
     /// Writes an item, together with those that wait at the same time.
     pub async fn run(&self, item: Arc<W::Item>) -> Result1<W> {
-        let gone = || StorageError::Unavailable("the write ended without an outcome".into());
-        let (outcome, written) = oneshot::channel();
-        self.queue
-            .send(Waiting { item, outcome })
-            .map_err(|_| gone())?;
-        written.await.map_err(|_| gone())?
+        let written = {
+            let mut queue = self.0.queue();
+            if queue.busy {
+                let (outcome, written) = oneshot::channel();
+                let item = Arc::clone(&item);
+                queue.waiting.push_back(Waiting { item, outcome });
+                Some(written)
+            } else {
+                queue.busy = true;
+                None
+            }
+        };
+        match written {
+            Some(written) => written.await.map_err(|_| gone())?,
+            None => self.write_first(item).await,
+        }
+    }
+
+    async fn write_first(&self, item: Arc<W::Item>) -> Result1<W> {
+        let turn = Turn(Arc::clone(&self.0));
+        let write = AssertUnwindSafe(write_one(&self.0.write, &item)).catch_unwind();
+        let mut write = pin!(write);
+        let outcome = tokio::time::timeout(PATIENCE, &mut write).await;
+        drop(turn);
+        let outcome = match outcome {
+            Ok(outcome) => outcome,
+            Err(_) => write.await,
+        };
+        outcome.unwrap_or_else(|_panic| Err(gone()))
     }
 }
 
-async fn serve<W: Batched>(write: Arc<W>, mut queue: mpsc::UnboundedReceiver<Waiting<W>>) {
-    let mut batch = Vec::new();
-    while queue.recv_many(&mut batch, ITEMS_MAX).await > 0 {
-        // In a task of its own: a panic in it ends it and not the queue, and the next one need not wait for its end.
-        let writing = tokio::spawn(write_all(Arc::clone(&write), std::mem::take(&mut batch)));
-        if let Ok(Err(error)) = tokio::time::timeout(PATIENCE, writing).await {
-            tracing::error!(%error, "a write ended without an outcome");
+fn gone() -> StorageError {
+    StorageError::Unavailable("the write ended without an outcome".into())
+}
+
+/// The turn of a caller that writes its own item. However it ends, by a panic or because nobody waits for it any more, what waits
+/// behind it goes on.
+struct Turn<W: Batched>(Arc<Shared<W>>);
+
+impl<W: Batched> Drop for Turn<W> {
+    fn drop(&mut self) {
+        if let Some(batch) = self.0.next() {
+            self.0.runtime.spawn(serve(Arc::clone(&self.0), batch));
         }
     }
 }
 
-async fn write_all<W: Batched>(write: Arc<W>, batch: Vec<Waiting<W>>) {
+impl<W: Batched> Shared<W> {
+    fn queue(&self) -> MutexGuard<'_, Queue<W>> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is to be written next; with `None` the next caller writes its own.
+    fn next(&self) -> Option<Vec<Waiting<W>>> {
+        let mut queue = self.queue();
+        let items = queue.waiting.len().min(ITEMS_MAX);
+        queue.busy = items > 0;
+        queue.busy.then(|| queue.waiting.drain(..items).collect())
+    }
+}
+
+async fn serve<W: Batched>(shared: Arc<Shared<W>>, first: Vec<Waiting<W>>) {
+    let mut next = Some(first);
+    while let Some(batch) = next {
+        // In a task of its own: a panic in it ends it and not the queue, and the next one need not wait for its end.
+        let writing = tokio::spawn(write_all(Arc::clone(&shared), batch));
+        if let Ok(Err(error)) = tokio::time::timeout(PATIENCE, writing).await {
+            tracing::error!(%error, "a write ended without an outcome");
+        }
+        next = shared.next();
+    }
+}
+
+async fn write_one<W: Batched>(write: &W, item: &Arc<W::Item>) -> Result1<W> {
+    match write.run_together(std::slice::from_ref(item)).await {
+        Ok(mut outcomes) if outcomes.len() == 1 => outcomes.pop().ok_or_else(gone),
+        Ok(outcomes) => Err(unmatched(outcomes.len(), 1)),
+        Err(NotTogether::Refused(_)) => write.run_alone(item).await,
+        Err(NotTogether::Failed(error)) => Err(error),
+    }
+}
+
+fn unmatched(told: usize, asked: usize) -> StorageError {
+    StorageError::Inconsistent(format!("{told} outcomes of {asked} items"))
+}
+
+async fn write_all<W: Batched>(shared: Arc<Shared<W>>, batch: Vec<Waiting<W>>) {
+    let write = &shared.write;
     let items: Vec<_> = batch.iter().map(|one| Arc::clone(&one.item)).collect();
     match write.run_together(&items).await {
         Ok(outcomes) if outcomes.len() == batch.len() => {
@@ -99,9 +190,8 @@ async fn write_all<W: Batched>(write: Arc<W>, batch: Vec<Waiting<W>>) {
             }
         }
         Ok(outcomes) => {
-            let (told, asked) = (outcomes.len(), batch.len());
-            let what = format!("{told} outcomes of {asked} items");
-            fail(batch, &StorageError::Inconsistent(what));
+            let error = unmatched(outcomes.len(), batch.len());
+            fail(batch, &error);
         }
         Err(NotTogether::Refused(why)) => {
             tracing::debug!(%why, items = batch.len(), "written one by one");

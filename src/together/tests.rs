@@ -1,4 +1,3 @@
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::Semaphore;
@@ -172,4 +171,40 @@ async fn who_waits_no_more_does_not_disturb_the_others() {
     assert_eq!(outcomes(begun).await, [Ok(10), Ok(30)]);
     let written = write.0.writes.lock().unwrap().concat();
     assert_eq!(written, [1, 2, 3], "what was handed over is written");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_may_give_up_in_the_middle_of_its_write() {
+    let write = noted(ten_times, 0);
+    let together = Arc::new(Together::new(write.clone()));
+    let mut begun = begin(&together, [1, 2, 3]).await;
+    begun.remove(0).abort();
+    write.0.permits.add_permits(1);
+    assert_eq!(outcomes(begun).await, [Ok(20), Ok(30)]);
+    assert_eq!(*write.0.writes.lock().unwrap(), [vec![1], vec![2, 3]]);
+}
+
+#[tokio::test]
+async fn whoever_is_first_writes_in_its_own_task() {
+    struct InTask;
+    #[async_trait]
+    impl Batched for InTask {
+        type Item = ();
+        type Outcome = Option<tokio::task::Id>;
+
+        async fn run_together(&self, _: &[Arc<()>]) -> Result<Vec<Self::Outcome>, NotTogether> {
+            Ok(vec![tokio::task::try_id()])
+        }
+
+        async fn run_alone(&self, (): &()) -> Result<Self::Outcome, StorageError> {
+            Ok(None)
+        }
+    }
+    let together = Together::new(InTask);
+    let own = tokio::spawn(async move {
+        let own = tokio::task::try_id();
+        assert!(own.is_some());
+        assert_eq!(together.run(Arc::new(())).await.unwrap(), own);
+    });
+    own.await.unwrap();
 }
