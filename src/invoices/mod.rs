@@ -4,5 +4,6 @@ pub mod controller;
 pub mod dto;
 pub mod listing;
 pub mod model;
+pub mod recent;
 pub mod repository;
 pub mod service;

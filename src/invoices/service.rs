@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use super::dto::{CreateInvoice, InvoiceBody};
 use super::model::{Invoice, InvoiceStatus};
+use super::recent::RecentInvoices;
 use super::repository::{Changed, Inserted, InvoiceFilter, InvoiceInsert, InvoiceRepository};
 use crate::charges::model::CustomerCharged;
 use crate::error::{Code, Problem};
@@ -28,6 +29,7 @@ pub const CREATE: &str = "create_invoice";
 pub struct InvoicesService {
     invoices: Arc<dyn InvoiceRepository>,
     idempotency: IdempotencyService,
+    recent: Arc<RecentInvoices>,
     tasks: Tasks,
 }
 
@@ -35,6 +37,7 @@ pub struct InvoicesService {
 #[derive(Clone)]
 struct Creation {
     invoices: Arc<dyn InvoiceRepository>,
+    recent: Arc<RecentInvoices>,
     request: CreateInvoice,
     money: Money,
     fingerprint: String,
@@ -42,15 +45,17 @@ struct Creation {
 }
 
 impl InvoicesService {
-    /// Over its port.
+    /// Over its port; what is created is also kept in `recent`.
     pub fn new(
         invoices: Arc<dyn InvoiceRepository>,
         idempotency: IdempotencyService,
+        recent: Arc<RecentInvoices>,
         tasks: Tasks,
     ) -> Self {
         Self {
             invoices,
             idempotency,
+            recent,
             tasks,
         }
     }
@@ -73,6 +78,7 @@ impl InvoicesService {
             .unwrap_or_else(|| format!("inv_{}", Uuid::now_v7().simple()));
         let creation = Creation {
             invoices: Arc::clone(&self.invoices),
+            recent: Arc::clone(&self.recent),
             request,
             money,
             fingerprint,
@@ -124,6 +130,7 @@ impl InvoicesService {
         method: Option<String>,
     ) -> Result<Invoice, Problem> {
         let invoices = Arc::clone(&self.invoices);
+        self.recent.forget(&id);
         let set = self
             .tasks
             .run(async move { invoices.set_payment_method(&id, method.as_deref()).await })
@@ -134,6 +141,7 @@ impl InvoicesService {
     /// Voids it.
     pub async fn void(&self, id: String) -> Result<Invoice, Problem> {
         let invoices = Arc::clone(&self.invoices);
+        self.recent.forget(&id);
         let voided = self
             .tasks
             .run(async move { invoices.void_invoice(&id).await })
@@ -179,7 +187,13 @@ impl Creation {
             held_key,
         };
         let inserted = self.invoices.insert_invoice(&insert).await?;
-        Ok((insert.response, inserted))
+        let InvoiceInsert {
+            invoice, response, ..
+        } = insert;
+        if inserted == Inserted::Yes {
+            self.recent.keep(invoice);
+        }
+        Ok((response, inserted))
     }
 
     async fn without_key(&self) -> Result<Answered, Problem> {

@@ -40,6 +40,7 @@ mod pages;
 mod peers;
 mod problems;
 mod processing;
+mod recent;
 mod recovery;
 mod refunds;
 mod replays;
