@@ -36,6 +36,11 @@ impl Bound {
         self.place()
     }
 
+    /// How many places there are.
+    pub fn most(&self) -> usize {
+        self.most
+    }
+
     /// How many are taken.
     pub fn taken(&self) -> usize {
         self.taken.load(Ordering::Relaxed)

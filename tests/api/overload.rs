@@ -4,10 +4,12 @@
 use std::time::Duration;
 
 use chargeonce::payments::mock::{Fault, MockStripe};
+use futures_util::future::join_all;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+use crate::access::{AGENT, charge_as, with_keys};
 use crate::operations::{metrics, value};
 use crate::support::{Engine, Line, RawRequest, Reply, SENDS_MAX, TestApp, parse, tool_call};
 
@@ -241,4 +243,56 @@ on_both_stores! {
         app.check_oracles(&replies).await;
         app.check_refunds(&[given]).await;
     }
+}
+
+/// Those of one key wait for each other, and not in the places of everybody else. SQLite's writers wait for its file, so there is
+/// nothing to see with it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs PostgreSQL: make test"]
+async fn a_burst_under_one_cap_leaves_room_to_the_others() {
+    let settings = [
+        ("AGENT_LIMITS", "bot: usd day=1000000"),
+        ("CHARGE_CONCURRENCY", "8"),
+        ("DATABASE_TIMEOUT", "1m"),
+    ];
+    let app = with_keys(Engine::Postgres, &settings).await;
+    let ids: Vec<String> = (0..8).map(|n| format!("inv_{n}")).collect();
+    for id in ids.iter().map(String::as_str).chain(["others"]) {
+        app.invoice_with(id, json!({"paymentMethodId": "pm_card_visa"}))
+            .await;
+    }
+    let mut slow = app.database.session().await;
+    slow.batch("BEGIN; LOCK TABLE idempotency_keys IN EXCLUSIVE MODE")
+        .await;
+
+    let burst = join_all(ids.iter().map(|id| charge_as(&app, AGENT, id)));
+    let (mut replies, others) = tokio::join!(burst, async {
+        // One is at it and two wait for it: a quarter of the room.
+        comes_to(
+            &app,
+            "chargeonce_charge_calls_total{outcome=\"overloaded\"}",
+            5.0,
+        )
+        .await;
+        let (others, ()) = tokio::join!(app.charge("others"), async {
+            in_flight(&app, "requests", 4.0).await;
+            slow.batch("COMMIT").await;
+        });
+        others
+    });
+
+    others.assert(201, "", "yes", "not_needed");
+    let (charged, refused): (Vec<&Reply>, Vec<&Reply>) =
+        replies.iter().partition(|reply| reply.status == 201);
+    assert_eq!((charged.len(), refused.len()), (3, 5), "{replies:#?}");
+    for reply in refused {
+        reply.assert(503, "overloaded", "unknown", "later");
+    }
+    let reserved = "SELECT COUNT(*) AS value FROM charges";
+    assert_eq!(
+        (app.sends().len(), app.database.number(reserved).await),
+        (4, 4)
+    );
+    replies.push(others);
+    app.check_oracles(&replies).await;
 }
