@@ -61,7 +61,7 @@ impl Gates {
             });
             gate.clone()
         };
-        let _waiting = gate.waiting.try_take().ok_or_else(Problem::overloaded)?;
+        let _waiting = gate.waiting.enter()?;
         Ok(gate.passing.lock_owned().await)
     }
 }

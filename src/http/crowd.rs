@@ -4,16 +4,15 @@
 //! A place is given back when the request's work has ended, not when its caller goes: what a handler has begun goes on without
 //! it, and has no other bound before it comes to charge (a look at the books, for one).
 
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
 use actix_web::Error;
 use actix_web::body::{BodySize, BoxBody, MessageBody};
 use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::middleware::Next;
-use actix_web::web::{Bytes, Data};
+use actix_web::web::Data;
 
+use super::holding::Holding;
 use super::respond::refuse;
 use crate::bound::{Bound, Place};
 use crate::error::Problem;
@@ -41,10 +40,10 @@ pub async fn within_bounds(
         return Ok(next.call(request).await?.map_into_boxed_body());
     }
     let place = match request.app_data::<Data<Crowd>>() {
-        Some(crowd) => crowd.requests.try_take().ok_or_else(|| {
-            crowd.metrics.request_refused();
-            Problem::overloaded()
-        }),
+        Some(crowd) => {
+            let taken = crowd.requests.enter();
+            taken.inspect_err(|_| crowd.metrics.request_refused())
+        }
         None => Err(Problem::internal()),
     };
     match place {
@@ -62,31 +61,7 @@ pub async fn within_bounds(
 fn held_while_streamed(body: BoxBody, place: Arc<Place>) -> BoxBody {
     match body.size() {
         BodySize::None | BodySize::Sized(_) => body,
-        BodySize::Stream => BoxBody::new(Holding {
-            body,
-            _place: place,
-        }),
-    }
-}
-
-/// An answer's body that holds its request's place.
-struct Holding {
-    body: BoxBody,
-    _place: Arc<Place>,
-}
-
-impl MessageBody for Holding {
-    type Error = Box<dyn std::error::Error>;
-
-    fn size(&self) -> BodySize {
-        self.body.size()
-    }
-
-    fn poll_next(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Bytes, Self::Error>>> {
-        self.body.as_pin_mut().poll_next(context)
+        BodySize::Stream => Holding::boxed(body, place),
     }
 }
 
@@ -94,6 +69,7 @@ impl MessageBody for Holding {
 mod tests {
     use super::*;
     use actix_web::body::BodyStream;
+    use actix_web::web::Bytes;
 
     #[test]
     fn a_streamed_answer_keeps_its_place_to_its_end_and_a_whole_one_gives_it_back() {
