@@ -35,12 +35,15 @@ use crate::reconciler::sweeper::{Finishers, Reconciler};
 use crate::refunds::service::{RefundsConfig, RefundsService};
 use crate::router::Routes;
 use crate::storage::{self, SharedStore, StorageError};
-use crate::tasks::Tasks;
+use crate::tasks::{FewTasks, Tasks};
 use crate::tools::controller::{McpHttp, mcp_http};
 use crate::tools::local::LocalBackend;
 use crate::tools::server::ToolServer;
 use crate::webhooks::service::{Listeners, WebhooksConfig, WebhooksService};
 use crate::{charges, health, invoices, metrics, openapi, refunds, router, tools, webhooks};
+
+/// How many questions of probes and scrapes the store is asked at once. Each takes a moment, and a connection of the pool.
+const PROBES_MAX: usize = 8;
 
 /// How long the audit waits before it asks the provider a second time.
 const AUDIT_RETRY_WAIT: Duration = Duration::from_secs(1);
@@ -66,6 +69,7 @@ pub struct App {
     crowd: Data<Crowd>,
     /// Work that outlives its callers; to be drained at the end.
     pub tasks: Tasks,
+    probes: FewTasks,
     body_time: Duration,
     store: SharedStore,
 }
@@ -190,6 +194,7 @@ impl App {
             webhooks,
             audit,
             metrics,
+            probes: FewTasks::new(tasks.clone(), PROBES_MAX),
             tasks,
             body_time: settings.request_body_time,
             store,
@@ -200,14 +205,14 @@ impl App {
     pub fn configure(&self, routes: &mut ServiceConfig) {
         let health = Health {
             store: self.store.clone(),
-            tasks: self.tasks.clone(),
+            tasks: self.probes.clone(),
         };
         let scrape = Scrape {
             metrics: self.metrics.clone(),
             store: self.store.clone(),
             requests: self.crowd.requests.clone(),
             charges: self.charges.clone(),
-            tasks: self.tasks.clone(),
+            tasks: self.probes.clone(),
         };
         routes
             .app_data(self.guard.clone())

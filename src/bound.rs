@@ -4,6 +4,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::error::Problem;
+
 /// So many places and no more. Clones share them.
 #[derive(Debug, Clone)]
 pub struct Bound {
@@ -30,10 +32,23 @@ impl Bound {
             .map(|_| self.place())
     }
 
+    /// A place, or what whoever comes beyond the bound is told.
+    ///
+    /// # Errors
+    /// `overloaded`.
+    pub fn enter(&self) -> Result<Place, Problem> {
+        self.try_take().ok_or_else(Problem::overloaded)
+    }
+
     /// A place, beyond the bound too: for work that has a bound of its own and must not wait for newer work to end.
     pub fn take(&self) -> Place {
         self.taken.fetch_add(1, Ordering::Relaxed);
         self.place()
+    }
+
+    /// How many places there are.
+    pub fn most(&self) -> usize {
+        self.most
     }
 
     /// How many are taken.
@@ -72,8 +87,9 @@ mod tests {
         let second = shared.try_take().unwrap();
         assert!(bound.try_take().is_none() && shared.try_take().is_none());
         drop(first);
-        let again = bound.try_take();
-        assert!(again.is_some() && bound.try_take().is_none());
+        let again = bound.enter().unwrap();
+        let refused = bound.enter().unwrap_err();
+        assert_eq!(refused.code(), crate::error::Code::Overloaded);
         drop((second, again));
         assert_eq!(bound.taken(), 0);
     }

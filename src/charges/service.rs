@@ -128,7 +128,7 @@ impl ChargesService {
             provider,
             worker,
             running: Running::default(),
-            gates: Gates::default(),
+            gates: Gates::new(&config.room),
             replays: Replays::new(config.replay_cache_bytes),
             tasks,
             config,

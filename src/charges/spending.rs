@@ -14,23 +14,55 @@ use super::repository::{Capped, DayCap, NewAttempt};
 use super::service::ChargesService;
 use crate::access::caller::Caller;
 use crate::access::limits::{Day, OverLimit};
+use crate::bound::Bound;
 use crate::error::Problem;
 use crate::idempotency::repository::Reading;
 use crate::idempotency::reservation::Reservation;
 use crate::money::Money;
 
+/// Of all the places for attempts, the part that may stand before one gate: one of so many.
+const GATE_PART: usize = 4;
+
 /// One reservation at a time for each key with a cap. The transactions of a key wait for each other at its row anyway, each with
 /// a connection of the pool; here they wait without one, so that an agent's burst leaves the pool to the others.
-#[derive(Default)]
-pub(super) struct Gates(Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>);
+///
+/// Whoever waits has its place among the attempts already, because what comes before the gate (the provider's word on the payment
+/// method) is work that needs one. So that a burst leaves places to the others, too, only a part of them may wait at one gate.
+pub(super) struct Gates {
+    by_key: Mutex<HashMap<String, Gate>>,
+    waiting_max: usize,
+}
+
+#[derive(Clone)]
+struct Gate {
+    passing: Arc<tokio::sync::Mutex<()>>,
+    waiting: Bound,
+}
 
 impl Gates {
-    async fn pass(&self, key_name: &str) -> OwnedMutexGuard<()> {
+    /// For a process with room for so many attempts.
+    pub(super) fn new(room: &Bound) -> Self {
+        Self {
+            by_key: Mutex::default(),
+            waiting_max: (room.most() / GATE_PART).max(1),
+        }
+    }
+
+    /// Waits for the others of the same key.
+    ///
+    /// # Errors
+    /// `overloaded` when too many of them wait.
+    async fn pass(&self, key_name: &str) -> Result<OwnedMutexGuard<()>, Problem> {
         let gate = {
-            let mut gates = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            Arc::clone(gates.entry(key_name.to_owned()).or_default())
+            let mut gates = self.by_key.lock().unwrap_or_else(PoisonError::into_inner);
+            let gate = gates.entry(key_name.to_owned()).or_insert_with(|| Gate {
+                passing: Arc::default(),
+                waiting: Bound::new(self.waiting_max),
+            });
+            gate.clone()
         };
-        gate.lock_owned().await
+        let _waiting = gate.waiting.enter()?;
+        Ok(gate.passing.lock_owned().await)
     }
 }
 
@@ -81,7 +113,7 @@ impl ChargesService {
         let Some(cap) = cap else {
             return Ok(self.parts.reservations.run(Arc::clone(new)).await?);
         };
-        let _passed = self.parts.gates.pass(&cap.key_name).await;
+        let _passed = self.parts.gates.pass(&cap.key_name).await?;
         match self.parts.charges.begin_capped_attempt(new, cap).await? {
             Capped::Reserved(reading) => Ok(Some(reading)),
             Capped::Lost => Ok(None),
@@ -107,4 +139,44 @@ fn refused(caller: &Caller, money: Money, over: OverLimit) -> Problem {
         "a charge is over a limit of its key"
     );
     answer::limit_exceeded(money.currency().as_str(), over)
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::poll;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_part_of_the_room_waits_at_one_gate_and_others_pass_theirs() {
+        let gates = Gates::new(&Bound::new(8));
+        let passing = gates.pass("busy").await.unwrap();
+        let mut first = Box::pin(gates.pass("busy"));
+        let second = &mut Box::pin(gates.pass("busy"));
+        assert!(poll!(&mut first).is_pending() && poll!(&mut *second).is_pending());
+
+        let refused = gates.pass("busy").await.unwrap_err();
+        assert_eq!(refused.code(), crate::error::Code::Overloaded);
+        gates.pass("other").await.unwrap();
+
+        // Whoever goes away, or passes, makes room.
+        drop(first);
+        let mut third = Box::pin(gates.pass("busy"));
+        assert!(poll!(&mut third).is_pending());
+        assert!(gates.pass("busy").await.is_err());
+        drop(passing);
+        drop(second.await.unwrap());
+        drop(third.await.unwrap());
+        gates.pass("busy").await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn the_smallest_room_has_a_gate_to_wait_at() {
+        let gates = Gates::new(&Bound::new(1));
+        let passing = gates.pass("busy").await.unwrap();
+        let mut waiting = Box::pin(gates.pass("busy"));
+        assert!(poll!(&mut waiting).is_pending());
+        drop(passing);
+        waiting.await.unwrap();
+    }
 }

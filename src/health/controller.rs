@@ -17,7 +17,7 @@ use crate::openapi::examples;
 use crate::openapi::problems::{PROBE, STORE, refusals};
 use crate::router::{Routes, resource};
 use crate::storage::StoreInfo;
-use crate::tasks::Tasks;
+use crate::tasks::FewTasks;
 
 /// How long whoever routes requests waits before it asks again, in seconds.
 const NOT_READY_WAIT_SECONDS: i64 = 10;
@@ -27,7 +27,7 @@ pub struct Health {
     /// The store.
     pub store: Arc<dyn StoreInfo>,
     /// Where storage calls run.
-    pub tasks: Tasks,
+    pub tasks: FewTasks,
 }
 
 /// Mounts the routes.

@@ -1,19 +1,23 @@
 //! How many requests are worked on at once. Beyond the bound a request is refused before its API key is looked at and before
 //! anything of its body is read, so that a refusal costs next to nothing.
+//!
+//! A place is given back when the request's work has ended, not when its caller goes: what a handler has begun goes on without
+//! it, and has no other bound before it comes to charge (a look at the books, for one).
 
-use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::sync::Arc;
 
 use actix_web::Error;
 use actix_web::body::{BodySize, BoxBody, MessageBody};
 use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::middleware::Next;
-use actix_web::web::{Bytes, Data};
+use actix_web::web::Data;
 
+use super::holding::Holding;
 use super::respond::refuse;
 use crate::bound::{Bound, Place};
 use crate::error::Problem;
 use crate::metrics::Metrics;
+use crate::tasks::holding;
 
 /// Whoever asks how the service is hears it most of all when it has too much to do.
 const ALWAYS_ANSWERED: [&str; 3] = ["/health/live", "/health/ready", "/metrics"];
@@ -36,15 +40,17 @@ pub async fn within_bounds(
         return Ok(next.call(request).await?.map_into_boxed_body());
     }
     let place = match request.app_data::<Data<Crowd>>() {
-        Some(crowd) => crowd.requests.try_take().ok_or_else(|| {
-            crowd.metrics.request_refused();
-            Problem::overloaded()
-        }),
+        Some(crowd) => {
+            let taken = crowd.requests.enter();
+            taken.inspect_err(|_| crowd.metrics.request_refused())
+        }
         None => Err(Problem::internal()),
     };
     match place {
         Ok(place) => {
-            let response = next.call(request).await?.map_into_boxed_body();
+            let place = Arc::new(place);
+            let serving = holding(Some(Arc::clone(&place)), next.call(request));
+            let response = serving.await?.map_into_boxed_body();
             Ok(response.map_body(|_head, body| held_while_streamed(body, place)))
         }
         Err(problem) => Ok(refuse(request, problem)),
@@ -52,34 +58,10 @@ pub async fn within_bounds(
 }
 
 /// An answer that is whole has been worked out; one that streams still is.
-fn held_while_streamed(body: BoxBody, place: Place) -> BoxBody {
+fn held_while_streamed(body: BoxBody, place: Arc<Place>) -> BoxBody {
     match body.size() {
         BodySize::None | BodySize::Sized(_) => body,
-        BodySize::Stream => BoxBody::new(Holding {
-            body,
-            _place: place,
-        }),
-    }
-}
-
-/// An answer's body that holds its request's place.
-struct Holding {
-    body: BoxBody,
-    _place: Place,
-}
-
-impl MessageBody for Holding {
-    type Error = Box<dyn std::error::Error>;
-
-    fn size(&self) -> BodySize {
-        self.body.size()
-    }
-
-    fn poll_next(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Bytes, Self::Error>>> {
-        self.body.as_pin_mut().poll_next(context)
+        BodySize::Stream => Holding::boxed(body, place),
     }
 }
 
@@ -87,14 +69,16 @@ impl MessageBody for Holding {
 mod tests {
     use super::*;
     use actix_web::body::BodyStream;
+    use actix_web::web::Bytes;
 
     #[test]
     fn a_streamed_answer_keeps_its_place_to_its_end_and_a_whole_one_gives_it_back() {
         let requests = Bound::new(1);
-        let whole = held_while_streamed(BoxBody::new("whole"), requests.take());
+        let whole = held_while_streamed(BoxBody::new("whole"), Arc::new(requests.take()));
         assert_eq!(requests.taken(), 0);
         let parts = futures_util::stream::iter([Ok::<_, std::io::Error>(Bytes::from("part"))]);
-        let stream = held_while_streamed(BoxBody::new(BodyStream::new(parts)), requests.take());
+        let streamed = BoxBody::new(BodyStream::new(parts));
+        let stream = held_while_streamed(streamed, Arc::new(requests.take()));
         assert_eq!(requests.taken(), 1);
         drop((whole, stream));
         assert_eq!(requests.taken(), 0);

@@ -2,6 +2,7 @@
 pub mod crowd;
 pub mod explain;
 pub mod headers;
+pub mod holding;
 pub mod json;
 pub mod query;
 pub mod request_id;

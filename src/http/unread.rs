@@ -10,7 +10,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use actix_web::body::{BodySize, BoxBody, MessageBody};
+use actix_web::body::{BoxBody, MessageBody};
 use actix_web::dev::{Payload, ServiceRequest, ServiceResponse};
 use actix_web::error::PayloadError;
 use actix_web::http::header::TRANSFER_ENCODING;
@@ -18,6 +18,8 @@ use actix_web::middleware::Next;
 use actix_web::web::Bytes;
 use actix_web::{Error, HttpMessage};
 use futures_util::Stream;
+
+use super::holding::Holding;
 
 /// The middleware.
 pub async fn close_when_unread(
@@ -32,12 +34,7 @@ pub async fn close_when_unread(
         payload: Box::pin(payload.clone()),
     });
     let response = next.call(request).await?.map_into_boxed_body();
-    Ok(response.map_body(|_head, body| {
-        BoxBody::new(Holding {
-            body,
-            _payload: payload,
-        })
-    }))
+    Ok(response.map_body(|_head, body| Holding::boxed(body, payload)))
 }
 
 /// The request's body, read by the handler and held by the answer.
@@ -49,26 +46,5 @@ impl Stream for SharedPayload {
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         Pin::new(&mut *self.0.borrow_mut()).poll_next(context)
-    }
-}
-
-/// An answer's body that holds the request's.
-struct Holding {
-    body: BoxBody,
-    _payload: SharedPayload,
-}
-
-impl MessageBody for Holding {
-    type Error = Box<dyn std::error::Error>;
-
-    fn size(&self) -> BodySize {
-        self.body.size()
-    }
-
-    fn poll_next(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Bytes, Self::Error>>> {
-        self.body.as_pin_mut().poll_next(context)
     }
 }

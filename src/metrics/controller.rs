@@ -16,7 +16,7 @@ use crate::openapi::examples;
 use crate::openapi::problems::{PROBE, refusals};
 use crate::router::{Routes, resource};
 use crate::storage::SharedStore;
-use crate::tasks::Tasks;
+use crate::tasks::FewTasks;
 
 /// How long a scrape waits for the backlog: whoever watches a store with too much to do must not wait in its queue.
 const BACKLOG_WAIT: Duration = Duration::from_secs(1);
@@ -32,7 +32,7 @@ pub struct Scrape {
     /// Where charges run.
     pub charges: ChargesService,
     /// Where storage calls run.
-    pub tasks: Tasks,
+    pub tasks: FewTasks,
 }
 
 /// Mounts the routes.

@@ -10,8 +10,7 @@ impl RefundsService {
     pub(super) fn place_for(&self, step: &NextStep) -> Result<Option<Place>, Problem> {
         match step {
             NextStep::Start { .. } | NextStep::TakeOver(_) => {
-                let place = self.parts.config.room.try_take();
-                place.map(Some).ok_or_else(Problem::overloaded)
+                self.parts.config.room.enter().map(Some)
             }
             NextStep::Replay(_)
             | NextStep::Processing

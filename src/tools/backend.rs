@@ -1,10 +1,13 @@
 //! The port under the tools: whoever answers a call, in this process or over HTTP.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use serde_json::Value;
 
 use super::arguments::ToolCall;
 use crate::access::caller::Caller;
+use crate::bound::Place;
 use crate::error::{Code, Problem};
 
 /// Answers the calls of tools, as the REST API answers the same calls.
@@ -21,6 +24,8 @@ pub struct CallContext {
     pub span: tracing::Span,
     /// Who the request's key says is calling; `None` where there was no request over HTTP.
     pub caller: Option<Caller>,
+    /// The request's place among all that are worked on: the protocol answers in a task of its own, which would go on without.
+    pub place: Option<Arc<Place>>,
 }
 
 impl Default for CallContext {
@@ -28,6 +33,7 @@ impl Default for CallContext {
         Self {
             span: tracing::Span::current(),
             caller: None,
+            place: None,
         }
     }
 }

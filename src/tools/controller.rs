@@ -26,6 +26,7 @@ use crate::openapi::mcp::{McpMessage, McpResponses};
 use crate::openapi::problems::{CALL, refusals};
 use crate::openapi::schemas::SessionName;
 use crate::router::{Routes, resource};
+use crate::tasks;
 
 /// JSON-RPC 2.0, "Error object".
 const PARSE_ERROR: i32 = -32_700;
@@ -187,6 +188,7 @@ fn carried_over(
     let context = CallContext {
         span: tracing::Span::current(),
         caller: Some(caller),
+        place: tasks::held(),
     };
     carried.extensions_mut().insert(context);
     Ok(carried)

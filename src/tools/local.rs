@@ -15,6 +15,7 @@ use crate::idempotency::running::Wait;
 use crate::invoices::dto::{InvoiceBody, ListInvoices};
 use crate::invoices::listing;
 use crate::invoices::service::InvoicesService;
+use crate::tasks::holding;
 use crate::telemetry::spans;
 
 /// An agent would only ask again: a call that meets a running charge waits for it, as long as RESPONSE_WAIT allows.
@@ -99,7 +100,8 @@ impl LocalBackend {
 impl Backend for LocalBackend {
     async fn answer(&self, call: ToolCall, context: CallContext) -> ToolReply {
         let span = context.span.clone();
-        let answered = self.call(call, &context).instrument(span).await;
+        let answering = holding(context.place.clone(), self.call(call, &context));
+        let answered = answering.instrument(span).await;
         answered.unwrap_or_else(ToolReply::from)
     }
 }

@@ -144,6 +144,8 @@ mod tests {
             ("a charge of an odd shape", json!({"id": "ch_1", "object": "charge", "payment_intent": [1]}), true, None),
             ("an id that is no path", json!({"id": "pi/../1", "object": "payment_intent"}), true, None),
             ("an endless id", json!({"id": "x".repeat(300), "object": "payment_intent"}), true, None),
+            ("an id with a NUL", json!({"id": "pi_1\0", "object": "payment_intent"}), true, None),
+            ("a reference with a NUL", json!({"id": "re_1", "object": "refund", "payment_intent": {"id": "pi_\01"}}), true, None),
             ("a customer", json!({"id": "cus_1", "object": "customer"}), true, None),
             ("nothing", json!({}), true, None),
             ("a legacy charge", json!({"id": "ch_1", "object": "charge", "payment_intent": null}), false, Some("ch_1")),
@@ -172,7 +174,7 @@ mod tests {
             event.into_bytes()
         };
         let payment = r#"{"id":"pi_1","object":"payment_intent"}"#;
-        let table: [(&str, Vec<u8>); 9] = [
+        let table: [(&str, Vec<u8>); 11] = [
             ("nothing", vec![]),
             ("no JSON", b"{".to_vec()),
             ("no object", b"[]".to_vec()),
@@ -185,6 +187,8 @@ mod tests {
             ("the same about something else", about("", "x", "{}")),
             ("an event of no type", about("evt_1", "", "{}")),
             ("an endless id", about(&"e".repeat(256), "x", "{}")),
+            ("an id with a NUL", about(r"evt_\u0000", "x", payment)),
+            ("a type with a NUL", about("evt_1", r"x\u0000", payment)),
         ];
         for (case, body) in table {
             assert_eq!(read(&body, true), Received::Unreadable, "{case}");

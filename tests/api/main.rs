@@ -32,6 +32,7 @@ mod mcp;
 mod mcp_hangups;
 mod mcp_protocol;
 mod mcp_remote;
+mod nul;
 mod openapi;
 mod openapi_bodies;
 mod operations;

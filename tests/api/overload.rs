@@ -3,13 +3,15 @@
 
 use std::time::Duration;
 
-use chargeonce::payments::mock::MockStripe;
+use chargeonce::payments::mock::{Fault, MockStripe};
+use futures_util::future::join_all;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+use crate::access::{AGENT, charge_as, with_keys};
 use crate::operations::{metrics, value};
-use crate::support::{Engine, Line, RawRequest, Reply, TestApp, parse};
+use crate::support::{Engine, Line, RawRequest, Reply, SENDS_MAX, TestApp, parse, tool_call};
 
 const CHARGE: &str = r#"{"invoiceId":"inv_1"}"#;
 
@@ -35,15 +37,42 @@ async fn unfinished(app: &TestApp) -> TcpStream {
 
 /// Waits until so many are in flight.
 async fn in_flight(app: &TestApp, what: &str, count: f64) {
-    let series = format!("chargeonce_{what}_in_flight");
+    comes_to(app, &format!("chargeonce_{what}_in_flight"), count).await;
+}
+
+/// Waits until a metric comes to this.
+async fn comes_to(app: &TestApp, series: &str, right: f64) {
     for _ in 0..1_000 {
-        let seen = value(&metrics(app).await, &series);
-        if seen.total_cmp(&count).is_eq() {
+        let seen = value(&metrics(app).await, series);
+        if seen.total_cmp(&right).is_eq() {
             return;
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    panic!("there were never {count} {what} in flight");
+    panic!("{series} never came to {right}");
+}
+
+/// Sends a request and hangs up before its answer, until so many requests are in flight that nobody waits for. One that has not
+/// begun anything when its caller goes is gone for good, so a few looks must agree.
+async fn leave(app: &TestApp, request: &RawRequest, count: f64) {
+    for _ in 0..100 {
+        let mut stream = app.connection().await;
+        stream.write_all(&request.bytes()).await.unwrap();
+        in_flight(app, "requests", count).await;
+        // A reset: that is when the server drops the handler.
+        stream.set_zero_linger().unwrap();
+        drop(stream);
+        let mut held = true;
+        for _ in 0..10 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            let seen = value(&metrics(app).await, "chargeonce_requests_in_flight");
+            held = held && seen.total_cmp(&count).is_eq();
+        }
+        if held {
+            return;
+        }
+    }
+    panic!("there were never {count} requests in flight without a caller");
 }
 
 /// The one code of this page.
@@ -159,4 +188,111 @@ on_both_stores! {
         let joined = app.charge_waiting("held", 20).await;
         app.check_oracles(&[lost, held, joined]).await;
     }
+
+    /// What a caller has begun goes on without it, and the next one does not begin beside it.
+    async fn callers_who_hang_up_leave_their_places_to_what_they_began(engine) {
+        let (mock, line) = (MockStripe::new(), Line::default());
+        let app = TestApp::with(engine)
+            .set("REQUEST_CONCURRENCY", "3")
+            .set("MAX_CONNECTIONS", "100")
+            .provider(line.provider(&mock))
+            .mock(&mock)
+            .start()
+            .await;
+        // Before each of these begins, the provider is asked: for the customer's payment method, and for a refund that was given up.
+        let paid = app.paid("paid").await;
+        app.refund_fault(&paid, Fault::DropBefore, SENDS_MAX);
+        app.give_back(&paid).await;
+        app.hours_later(25).await;
+        app.sweep().await;
+        assert_eq!(app.refunds_of(&paid).await, ["failed"]);
+        for id in ["rest", "tool", "new"] {
+            app.invoice(id).await;
+        }
+        let asked = app.mock.requests().len();
+        let gate = line.hold_gets().await;
+        let call = tool_call("charge_customer", &json!({"invoiceId": "tool"})).to_string();
+        let left = [
+            RawRequest::json("POST", "/v1/charges", r#"{"invoiceId":"rest"}"#),
+            RawRequest::json("POST", "/v1/refunds", json!({"chargeId": paid}).to_string()),
+            RawRequest::json("POST", "/mcp", call)
+                .header("Accept", "application/json, text/event-stream")
+                .header("MCP-Protocol-Version", "2025-11-25"),
+        ];
+        for (count, request) in [1.0, 2.0, 3.0].into_iter().zip(&left) {
+            leave(&app, request, count).await;
+        }
+
+        let refused = app.charge("new").await;
+
+        refused.assert(503, "overloaded", "unknown", "later");
+        app.get("/v1/invoices/new").await.assert(503, "overloaded", "unknown", "later");
+        assert_eq!(app.mock.requests().len(), asked);
+        assert_eq!(app.attempts("new").await, Vec::<String>::new());
+        drop(gate);
+        in_flight(&app, "requests", 0.0).await;
+        let mut replies = vec![refused];
+        for id in ["rest", "tool", "new"] {
+            let charged = app.charge_waiting(id, 20).await;
+            charged.assert(201, "", "yes", "not_needed");
+            assert_eq!(app.times_paid(id), 1);
+            replies.push(charged);
+        }
+        let given = app.post_with("/v1/refunds", &json!({"chargeId": paid}), &[("Prefer", "wait=20")]).await;
+        assert_eq!((given.status, given.text("refunded").as_str()), (201, "yes"), "{given:#?}");
+        app.check_oracles(&replies).await;
+        app.check_refunds(&[given]).await;
+    }
+}
+
+/// Those of one key wait for each other, and not in the places of everybody else. SQLite's writers wait for its file, so there is
+/// nothing to see with it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs PostgreSQL: make test"]
+async fn a_burst_under_one_cap_leaves_room_to_the_others() {
+    let settings = [
+        ("AGENT_LIMITS", "bot: usd day=1000000"),
+        ("CHARGE_CONCURRENCY", "8"),
+        ("DATABASE_TIMEOUT", "1m"),
+    ];
+    let app = with_keys(Engine::Postgres, &settings).await;
+    let ids: Vec<String> = (0..8).map(|n| format!("inv_{n}")).collect();
+    for id in ids.iter().map(String::as_str).chain(["others"]) {
+        app.invoice_with(id, json!({"paymentMethodId": "pm_card_visa"}))
+            .await;
+    }
+    let mut slow = app.database.session().await;
+    slow.batch("BEGIN; LOCK TABLE idempotency_keys IN EXCLUSIVE MODE")
+        .await;
+
+    let burst = join_all(ids.iter().map(|id| charge_as(&app, AGENT, id)));
+    let (mut replies, others) = tokio::join!(burst, async {
+        // One is at it and two wait for it: a quarter of the room.
+        comes_to(
+            &app,
+            "chargeonce_charge_calls_total{outcome=\"overloaded\"}",
+            5.0,
+        )
+        .await;
+        let (others, ()) = tokio::join!(app.charge("others"), async {
+            in_flight(&app, "requests", 4.0).await;
+            slow.batch("COMMIT").await;
+        });
+        others
+    });
+
+    others.assert(201, "", "yes", "not_needed");
+    let (charged, refused): (Vec<&Reply>, Vec<&Reply>) =
+        replies.iter().partition(|reply| reply.status == 201);
+    assert_eq!((charged.len(), refused.len()), (3, 5), "{replies:#?}");
+    for reply in refused {
+        reply.assert(503, "overloaded", "unknown", "later");
+    }
+    let reserved = "SELECT COUNT(*) AS value FROM charges";
+    assert_eq!(
+        (app.sends().len(), app.database.number(reserved).await),
+        (4, 4)
+    );
+    replies.push(others);
+    app.check_oracles(&replies).await;
 }

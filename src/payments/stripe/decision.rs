@@ -10,7 +10,7 @@ use super::objects::{
 };
 use super::request::{Endpoint, is_plain_id};
 use super::transport::{HttpAnswer, TransportResult};
-use super::wire::{ApiError, Charge, ErrorEnvelope, PaymentIntent};
+use super::wire::{ApiError, Charge, ErrorEnvelope, PaymentIntent, read_json};
 use crate::payments::outcome::{
     Failure, FailureKind, NextStep, NotExecuted, NotExecutedReason, Outcome, PaymentStatus,
     ProviderPayment, Unknown,
@@ -371,5 +371,5 @@ fn error_of(answer: &HttpAnswer) -> Option<ApiError> {
 
 /// A body as JSON; `None` for anything that is not what it should be.
 pub fn parse<T: serde::de::DeserializeOwned>(answer: &HttpAnswer) -> Option<T> {
-    serde_json::from_slice(&answer.body).ok()
+    read_json(&answer.body)
 }

@@ -1,10 +1,46 @@
 //! Stripe's JSON, as far as we read it. Lenient: unknown fields, codes and statuses are accepted (Stripe docs, API
-//! upgrades: monthly releases add them), everything but what a reader insists on is optional. No rules here.
+//! upgrades: monthly releases add them), everything but what a reader insists on is optional. No rules here but one: no
+//! text that comes in has a NUL.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
+
+/// A NUL in JSON; bare, it is not allowed there.
+const NUL: &[u8] = br"\u0000";
+/// U+FFFD, which stands where a character was that could not be kept.
+const REPLACEMENT: &[u8] = br"\ufffd";
+
+/// A body as JSON; `None` for anything that is not what it should be. Every text of the provider's comes in by this door.
+pub fn read_json<T: DeserializeOwned>(body: &[u8]) -> Option<T> {
+    serde_json::from_slice(&without_nul(body)).ok()
+}
+
+/// PostgreSQL stores no NUL in a text: a verdict with one in it, in whichever of its fields, could never be recorded. It is
+/// replaced and not left out, so that an id or a mark that has one does not turn into somebody else's.
+fn without_nul(body: &[u8]) -> Cow<'_, [u8]> {
+    if !body.windows(NUL.len()).any(|bytes| bytes == NUL) {
+        return Cow::Borrowed(body);
+    }
+    let mut clean = Vec::with_capacity(body.len());
+    let mut rest = body;
+    while let Some(first) = rest.first() {
+        if let Some(after) = rest.strip_prefix(NUL) {
+            clean.extend_from_slice(REPLACEMENT);
+            rest = after;
+            continue;
+        }
+        // A backslash goes with what it escapes: an escaped backslash before `u0000` makes no NUL.
+        let length = if *first == b'\\' { 2 } else { 1 };
+        let (taken, after) = rest.split_at(length.min(rest.len()));
+        clean.extend_from_slice(taken);
+        rest = after;
+    }
+    Cow::Owned(clean)
+}
 
 /// `{"error": {...}}`.
 #[derive(Debug, Clone, Deserialize)]
@@ -170,6 +206,33 @@ impl Reference<Identified> {
             Self::Id(id) => Some(id),
             Self::Object(object) => Some(&object.id),
             Self::Other(_) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_nul_in_any_text_is_replaced_and_all_else_stays_as_it_came() {
+        #[rustfmt::skip]
+        let table = [
+            ("none", r#""pi_1""#, Some("pi_1")),
+            ("alone", r#""\u0000""#, Some("\u{fffd}")),
+            ("at both ends and within", r#""\u0000a\u0000b\u0000""#, Some("\u{fffd}a\u{fffd}b\u{fffd}")),
+            ("after an escaped backslash", r#""\\\u0000""#, Some("\\\u{fffd}")),
+            ("no NUL but its spelling", r#""\\u0000""#, Some("\\u0000")),
+            ("beside another control", r#""\u0001\u0000\n""#, Some("\u{1}\u{fffd}\n")),
+            ("beside an umlaut and a pair", r#""ü\ud83d\ude00\u0000""#, Some("ü😀\u{fffd}")),
+            ("in half of a pair", r#""\ud83d\u0000""#, None),
+            ("bare", "\"a\0\"", None),
+            ("cut off", r#""\u0000\"#, None),
+            ("outside of a text", r"\u0000", None),
+        ];
+        for (case, json, right) in table {
+            let text = read_json::<String>(json.as_bytes());
+            assert_eq!(text.as_deref(), right, "{case}");
         }
     }
 }

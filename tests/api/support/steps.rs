@@ -131,6 +131,8 @@ pub struct Line {
     pub lists_refused: Arc<AtomicBool>,
     /// POSTs wait here, before anything of them is sent.
     gate: Arc<RwLock<()>>,
+    /// GETs wait here.
+    reading_gate: Arc<RwLock<()>>,
 }
 
 struct Cuttable {
@@ -152,9 +154,11 @@ impl Transport for Cuttable {
         if refused {
             return TransportResult::NotSent("connection refused".into());
         }
-        if call.method == Method::Post {
-            drop(self.line.gate.read().await);
-        }
+        let gate = match call.method {
+            Method::Post => &self.line.gate,
+            Method::Get => &self.line.reading_gate,
+        };
+        drop(gate.read().await);
         self.mock.call(call, timeout).await
     }
 }
@@ -193,6 +197,11 @@ impl Line {
     /// Holds every POST until the returned guard is dropped.
     pub async fn hold_posts(&self) -> OwnedRwLockWriteGuard<()> {
         Arc::clone(&self.gate).write_owned().await
+    }
+
+    /// The same of GETs.
+    pub async fn hold_gets(&self) -> OwnedRwLockWriteGuard<()> {
+        Arc::clone(&self.reading_gate).write_owned().await
     }
 
     pub fn refuse_posts(&self, refused: bool) {

@@ -3,7 +3,9 @@
 use super::super::decision::read;
 use super::super::request::Endpoint;
 use super::super::transport::TransportResult;
-use super::{answer, answer_with, charge, cut, error, intent, lost, not_sent, short};
+use super::{
+    answer, answer_with, charge, cut, each_with_a_nul, error, intent, lost, not_sent, short,
+};
 use crate::payments::outcome::Outcome;
 
 const CREATE: Endpoint<'_> = Endpoint::CreateIntent;
@@ -196,4 +198,56 @@ fn a_success_carries_our_marks() {
     assert_eq!(payment.installation_id.as_deref(), Some("inst"));
     assert_eq!(payment.charge_key.as_deref(), Some("charge:inv_1"));
     assert_eq!(payment.currency, "eur");
+}
+
+#[test]
+#[rustfmt::skip]
+fn a_nul_in_any_text_of_an_answer_reaches_nobody() {
+    let failed_charge = r#"{"id":"ch_1","status":"failed","amount":5,"currency":"eur","metadata":{"invoice_id":"inv_1"},
+        "failure_code":"card_declined","failure_message":"No.","outcome":{"reason":"insufficient_funds","advice_code":"try_again_later"}}"#;
+    let declined = error(&format!(
+        r#"{DECLINED},"decline_code":"insufficient_funds","advice_code":"try_again_later","message":"No.","charge":"ch_1""#
+    ));
+    let duplicate = error(&format!(r#"{DECLINED},"decline_code":"duplicate_transaction","charge":"ch_1""#));
+    let bodies = [
+        (CREATE, 200, intent("pi_1", "succeeded")),
+        (CREATE, 200, intent("pi_1", "requires_payment_method")),
+        (CONFIRM, 200, intent("pi_1", "processing")),
+        (CREATE, 402, error_on(DECLINED, "requires_payment_method")),
+        (CREATE, 400, error_on(UNEXPECTED, "succeeded")),
+        (CREATE, 409, error_on(INVALID, "processing")),
+        (CHARGE, 200, charge("ch_1", "succeeded")),
+        (CHARGE, 200, failed_charge.to_owned()),
+        (CHARGE, 402, declined),
+        (CHARGE, 402, duplicate),
+    ];
+    for (endpoint, status, body) in bodies {
+        let spoiled = each_with_a_nul(&body);
+        assert!(spoiled.len() > 7, "{body}");
+        for body in spoiled {
+            let outcome = format!("{:?}", read(endpoint, &answer(status, &body)));
+            assert!(!outcome.contains("\\0"), "{body}: {outcome}");
+        }
+    }
+}
+
+#[test]
+fn an_id_or_a_mark_with_a_nul_is_not_taken_for_the_one_without() {
+    let body = intent("pi_1", "succeeded").replace("pi_1", r"pi_1\u0000");
+    let id = short(&read(CREATE, &answer(200, &body)));
+    assert_eq!(id, "succeeded pi_1\u{fffd} 1999");
+    assert_eq!(
+        short(&read(CONFIRM, &answer(200, &body))),
+        "unknown, look up -"
+    );
+    let body = intent("pi_1", "succeeded").replace("inv_1", r"inv_1\u0000");
+    match read(CREATE, &answer(200, &body)) {
+        Outcome::Succeeded(payment) => {
+            assert_eq!(payment.invoice_id.as_deref(), Some("inv_1\u{fffd}"));
+        }
+        other @ (Outcome::Failed(_)
+        | Outcome::Processing(_)
+        | Outcome::NotExecuted(_)
+        | Outcome::Unknown(_)) => panic!("{other:?}"),
+    }
 }

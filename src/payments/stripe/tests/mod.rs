@@ -151,6 +151,14 @@ fn error(fields: &str) -> String {
     format!(r#"{{"error":{{{fields}}}}}"#)
 }
 
+/// The same JSON with a NUL at the end of one of its texts, names too, for each in turn. The texts have no escapes.
+fn each_with_a_nul(json: &str) -> Vec<String> {
+    let quotes = json.match_indices('"').map(|(position, _)| position);
+    let ends = quotes.skip(1).step_by(2);
+    ends.map(|end| format!(r"{}\u0000{}", &json[..end], &json[end..]))
+        .collect()
+}
+
 /// An answer of which only the head arrived.
 fn cut(status: u16) -> TransportResult {
     TransportResult::Lost(Lost {

@@ -4,7 +4,7 @@ use super::super::super::decision::read;
 use super::super::super::refunds::decision::RefundAnswer;
 use super::super::super::refunds::request::Asked;
 use super::super::super::transport::TransportResult;
-use super::super::{answer, answer_with, cut, error, lost, not_sent, short};
+use super::super::{answer, answer_with, cut, each_with_a_nul, error, lost, not_sent, short};
 use super::{frozen, refund};
 use crate::payments::outcome::Outcome;
 use crate::payments::refund::ProviderRefund;
@@ -161,5 +161,27 @@ fn a_failed_refund_tells_why() {
         assert_eq!(failure.decline_code, expected);
         assert_eq!(failure.payment_id.as_deref(), Some("re_1"));
         assert!(!failure.payment_open);
+    }
+}
+
+#[test]
+fn a_nul_in_any_text_of_an_answer_reaches_nobody() {
+    let failed = refund("re_1", "failed").replace("null", r#""lost_or_stolen_card""#);
+    let refused = error(&format!(
+        r#"{INVALID},"code":"charge_disputed","message":"No.","charge":"ch_1""#
+    ));
+    let bodies = [
+        (200, refund("re_1", "succeeded")),
+        (200, refund("re_1", "canceled")),
+        (200, failed),
+        (400, refused),
+    ];
+    for (status, body) in bodies {
+        let spoiled = each_with_a_nul(&body);
+        assert!(spoiled.len() > 7, "{body}");
+        for body in spoiled {
+            let outcome = format!("{:?}", said(&answer(status, &body)));
+            assert!(!outcome.contains("\\0"), "{body}: {outcome}");
+        }
     }
 }
