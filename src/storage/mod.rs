@@ -30,6 +30,7 @@ mod rows;
 pub mod schema;
 mod sqlite;
 mod statements;
+mod threads;
 
 pub use connect::{Engine, StoreSettings, connect, inspect};
 pub use error::StorageError;

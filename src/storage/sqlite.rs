@@ -1,7 +1,8 @@
 //! What is SQLite's own: the clock, the single writer and its file.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use diesel::connection::AnsiTransactionManager;
 use diesel::prelude::*;
 use diesel::result::Error as DieselError;
 use diesel_async::pooled_connection::deadpool::{Object, Pool};
@@ -9,16 +10,19 @@ use diesel_async::pooled_connection::{
     AsyncDieselConnectionManager, ManagerConfig, RecyclingMethod,
 };
 use diesel_async::sync_connection_wrapper::SyncConnectionWrapper;
-use diesel_async::{AsyncConnection, RunQueryDsl, SimpleAsyncConnection};
+use diesel_async::{AsyncConnection, RunQueryDsl, SimpleAsyncConnection, TransactionManager};
 use diesel_migrations::{EmbeddedMigrations, MigrationHarness, embed_migrations};
 use futures_util::FutureExt;
 
 use super::connect::{NEWEST_APPLIED, StoreSettings, Word, build_pool, newest_version};
 use super::fragments::clock_ms_utils;
+use super::lent::Lent;
 use super::schema::invoices;
+use super::threads::{Threads, on_one_thread};
 use super::{Inspection, StorageError, StoreCondition};
 
-pub type Connection = SyncConnectionWrapper<SqliteConnection>;
+pub type Connection = SyncConnectionWrapper<SqliteConnection, Threads>;
+type Transactions = <Connection as AsyncConnection>::TransactionManager;
 pub type Backend = diesel::sqlite::Sqlite;
 
 pub const MIGRATIONS: EmbeddedMigrations = embed_migrations!("migrations/sqlite");
@@ -47,9 +51,66 @@ pub async fn lock_invoice_for_change(
     Ok(())
 }
 
+/// The body of a transaction, whose future may be named: only so can it be said that it is `Send`.
+pub trait Body<C, R>: AsyncFnOnce(C) -> R + FnOnce(C) -> <Self as Body<C, R>>::Work {
+    type Work: Future<Output = R>;
+}
+
+impl<F, C, R, W> Body<C, R> for F
+where
+    F: AsyncFnOnce(C) -> R + FnOnce(C) -> W,
+    W: Future<Output = R>,
+{
+    type Work = W;
+}
+
+/// Transactions that have the one write lock from their beginning, for a connection with threads of our own.
+pub trait ImmediateTransaction {
+    /// Commits what the body did, or takes it back where it failed.
+    fn immediate_transaction<'a, R, E, F>(
+        &'a mut self,
+        body: F,
+    ) -> impl Future<Output = Result<R, E>> + Send + 'a
+    where
+        for<'r> F: AsyncFnOnce(&'r mut Connection) -> Result<R, E>
+            + Body<&'r mut Connection, Result<R, E>, Work: Send>
+            + Send
+            + 'a,
+        E: From<DieselError> + Send + 'a,
+        R: Send + 'a;
+}
+
+impl ImmediateTransaction for Connection {
+    async fn immediate_transaction<'a, R, E, F>(&'a mut self, body: F) -> Result<R, E>
+    where
+        for<'r> F: AsyncFnOnce(&'r mut Connection) -> Result<R, E>
+            + Body<&'r mut Connection, Result<R, E>, Work: Send>
+            + Send
+            + 'a,
+        E: From<DieselError> + Send + 'a,
+        R: Send + 'a,
+    {
+        self.spawn_blocking(|connection| {
+            AnsiTransactionManager::begin_transaction_sql(connection, "BEGIN IMMEDIATE")
+        })
+        .await?;
+        match body(&mut *self).await {
+            Ok(value) => {
+                Transactions::commit_transaction(self).await?;
+                Ok(value)
+            }
+            Err(error) => {
+                Transactions::rollback_transaction(self).await?;
+                Err(error)
+            }
+        }
+    }
+}
+
 /// The store in an SQLite file.
 pub struct SqliteStore {
     pub pool: Pool<Connection>,
+    limit: Duration,
 }
 
 impl SqliteStore {
@@ -77,6 +138,7 @@ impl SqliteStore {
         };
         Ok(Self {
             pool: build_pool(Pool::builder(manager), &settings)?,
+            limit: LIMIT,
         })
     }
 
@@ -93,7 +155,31 @@ impl SqliteStore {
     }
 
     pub fn limit(&self) -> Duration {
-        LIMIT
+        self.limit
+    }
+
+    /// Runs a unit of work on one thread, with a connection from the pool and within the store's time limit: for the units of
+    /// which a charge consists.
+    ///
+    /// The connection goes where the unit goes. It returns to the pool when the unit has ended in time, in whatever way, and
+    /// its transaction with it; also when nobody waits for it any more. After a panic or a unit that was too late, whose rollback is
+    /// refused like any statement of it, it is closed, and SQLite takes back what was not committed. Until then the pool, which
+    /// has no other connection, tells everybody else in time that there is none: a second one would wait for the same disk.
+    pub async fn unit<T, F>(&self, body: F) -> Result<T, StorageError>
+    where
+        F: AsyncFnOnce(&mut Connection) -> Result<T, StorageError> + Send + 'static,
+        T: Send + 'static,
+    {
+        let mut lent = Lent::new(self.connection().await?);
+        let end = Instant::now() + self.limit;
+        let unit = async move || {
+            let outcome = body(lent.connection()).await;
+            if Instant::now() < end {
+                lent.give_back();
+            }
+            outcome
+        };
+        on_one_thread(end, unit).await
     }
 
     /// The connection is our own.
@@ -171,3 +257,6 @@ pub async fn inspect(settings: &StoreSettings) -> Result<Inspection, StorageErro
     };
     Ok(Inspection::Sqlite { condition })
 }
+
+#[cfg(test)]
+mod tests;

@@ -40,24 +40,9 @@ macro_rules! charge_statements {
                     &self,
                     invoice_id: &str,
                 ) -> Result<Option<Reading<ChargeSnapshot>>, StorageError> {
-                    let row = look!(self, $transaction, async |conn| {
-                        Ok::<_, StorageError>(
-                            invoices::table
-                                .left_join(charges::table.inner_join(idempotency_keys::table))
-                                .filter(invoices::id.eq(invoice_id))
-                                .order(charges::attempt.desc())
-                                .select((
-                                    InvoiceRow::as_select(),
-                                    Option::<ChargeRow>::as_select(),
-                                    Option::<KeyRow>::as_select(),
-                                    now(),
-                                ))
-                                .first::<SnapshotRow>(conn)
-                                .await
-                                .optional()?,
-                        )
-                    })?;
-                    row.map(snapshot).transpose()
+                    look!(self, $transaction, async |conn| {
+                        look_at(conn, invoice_id).await
+                    })
                 }
 
                 async fn charge_snapshots(
@@ -240,6 +225,28 @@ macro_rules! charge_statements {
                     })?;
                     rows.into_iter().map(Charge::try_from).collect()
                 }
+            }
+
+            /// Reads an invoice with its latest attempt.
+            pub async fn look_at(
+                conn: &mut Connection,
+                invoice_id: &str,
+            ) -> Result<Option<Reading<ChargeSnapshot>>, StorageError> {
+                invoices::table
+                    .left_join(charges::table.inner_join(idempotency_keys::table))
+                    .filter(invoices::id.eq(invoice_id))
+                    .order(charges::attempt.desc())
+                    .select((
+                        InvoiceRow::as_select(),
+                        Option::<ChargeRow>::as_select(),
+                        Option::<KeyRow>::as_select(),
+                        now(),
+                    ))
+                    .first::<SnapshotRow>(conn)
+                    .await
+                    .optional()?
+                    .map(snapshot)
+                    .transpose()
             }
 
             /// Writes the key's and the charge's row, while the invoice is open, unchanged and without a live attempt. `None`,

@@ -18,7 +18,7 @@ macro_rules! key_statements {
                 Claim, Ending, Recovery, Reservation, StoredResponse,
             };
             use crate::storage::StorageError;
-            use crate::storage::fragments::{held, now, now_plus};
+            use crate::storage::fragments::{Keep, held, now, now_plus};
             use crate::storage::rows::{KeyRow, recovery_word};
             use crate::storage::schema::idempotency_keys;
             use crate::storage::$backend::{Connection, $store};
@@ -210,6 +210,7 @@ macro_rules! key_statements {
                         idempotency_keys::response_body.eq(&response.body),
                         idempotency_keys::updated_at_ms.eq(now()),
                     ))
+                    .kept()
                     .execute(conn)
                     .await?)
             }

@@ -6,7 +6,8 @@
 //!
 //! Every unit of work is a transaction of its own; a single look is one without being told. Behind a pooler in transaction mode
 //! looks are told, too: a statement and its preparation then reach the same server. A unit that exceeds its time, or whose caller is gone, takes
-//! its connection with it, so that nothing half done ever returns to the pool.
+//! its connection with it, so that nothing half done ever returns to the pool. The units of a charge on SQLite are another thing: they
+//! run on one thread each, and end whole (`SqliteStore::unit`).
 //!
 //! **Rows are locked in one order everywhere: the key, the invoice, the charge, the refund.** Two units that went opposite ways would
 //! wait for each other until the database ended one of them, and that could be the one that records money. An insert of a
@@ -21,6 +22,8 @@ use super::lent::Lent;
 /// back by the database once the connection is closed.
 macro_rules! unit {
     ($store:expr, $transaction:ident, async |$conn:ident| $body:block) => {{
+        #[allow(unused_imports, reason = "the method of one of the two adapters")]
+        use crate::storage::sqlite::ImmediateTransaction;
         let mut lent = Lent::new($store.asked_connection().await?);
         let work = lent.connection().$transaction(async |$conn| $body);
         let outcome = tokio::time::timeout($store.limit(), work).await;

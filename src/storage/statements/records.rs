@@ -12,7 +12,7 @@ macro_rules! record_statements {
             use crate::charges::repository::AttemptRecord;
             use crate::idempotency::reservation::{Ending, Recovery};
             use crate::storage::StorageError;
-            use crate::storage::fragments::{held, now, now_plus, open_invoice, undecided};
+            use crate::storage::fragments::{Keep, held, now, now_plus, open_invoice, undecided};
             use crate::storage::rows::{FailureColumns, recovery_word};
             use crate::storage::schema::{charges, idempotency_keys, invoices};
             use crate::storage::$backend::Connection;
@@ -128,6 +128,7 @@ macro_rules! record_statements {
                                 invoices::status.eq("paid"),
                                 invoices::updated_at_ms.eq(now()),
                             ))
+                            .kept()
                             .execute(conn)
                             .await?;
                         one_or_inconsistent(rows, "the invoice of a succeeded charge")?;
@@ -138,6 +139,7 @@ macro_rules! record_statements {
                                 charges::settled_at_ms.eq(settled_at_ms),
                                 touched,
                             ))
+                            .kept()
                             .execute(conn)
                             .await?
                     }
@@ -158,6 +160,7 @@ macro_rules! record_statements {
                                 FailureColumns::from(failure),
                                 touched,
                             ))
+                            .kept()
                             .execute(conn)
                             .await?
                     }
