@@ -216,7 +216,7 @@ mod tests {
         holding(place, async {
             let own = async move { told.notified().await };
             tasks.run(async { held().is_some() }).await.ok();
-            tasks.spawn(own)
+            drop(tasks.spawn(own));
         })
         .await;
 

@@ -145,7 +145,7 @@ mod tests {
             ("an id that is no path", json!({"id": "pi/../1", "object": "payment_intent"}), true, None),
             ("an endless id", json!({"id": "x".repeat(300), "object": "payment_intent"}), true, None),
             ("an id with a NUL", json!({"id": "pi_1\0", "object": "payment_intent"}), true, None),
-            ("a reference with a NUL", json!({"id": "re_1", "object": "refund", "payment_intent": {"id": "pi_\01"}}), true, None),
+            ("a reference with a NUL", json!({"id": "re_1", "object": "refund", "payment_intent": {"id": "pi_\u{0}1"}}), true, None),
             ("a customer", json!({"id": "cus_1", "object": "customer"}), true, None),
             ("nothing", json!({}), true, None),
             ("a legacy charge", json!({"id": "ch_1", "object": "charge", "payment_intent": null}), false, Some("ch_1")),
