@@ -35,9 +35,12 @@ impl Transport for Spoiling {
 fn spoil(value: &mut Value, names: &[&str]) {
     if let Some(members) = value.as_object_mut() {
         for (name, member) in members {
-            match member {
-                Value::String(text) if names.contains(&name.as_str()) => text.push('\0'),
-                member => spoil(member, names),
+            if let Value::String(text) = member
+                && names.contains(&name.as_str())
+            {
+                text.push('\0');
+            } else {
+                spoil(member, names);
             }
         }
     } else if let Some(entries) = value.as_array_mut() {
