@@ -19,7 +19,6 @@ use crate::http::crowd::Crowd;
 use crate::http::json::{BODY_BYTES_MAX, BodyTime};
 use crate::idempotency::reservation::millis;
 use crate::idempotency::service::IdempotencyService;
-use crate::invoices::recent::RecentInvoices;
 use crate::invoices::service::InvoicesService;
 use crate::metrics::Metrics;
 use crate::metrics::controller::Scrape;
@@ -113,14 +112,12 @@ impl App {
             },
         );
         let room = Bound::new(settings.load.charges);
-        let recent = Arc::new(RecentInvoices::new());
         let config = ChargesConfig {
             policy: settings.retry_policy(),
             reservation_ttl: settings.reservation_ttl,
             response_wait: settings.response_wait,
             installation_id: installation_id.clone(),
             replay_cache_bytes: settings.replay_cache_mib * 1024 * 1024,
-            recent: Arc::clone(&recent),
             limits: settings.access.limits.clone(),
             room: room.clone(),
             metrics: metrics.clone(),
@@ -172,7 +169,7 @@ impl App {
             settings.reconciler,
         );
         let idempotency = IdempotencyService::new(store.clone());
-        let invoices = InvoicesService::new(store.clone(), idempotency, recent, tasks.clone());
+        let invoices = InvoicesService::new(store.clone(), idempotency, tasks.clone());
         let backend = LocalBackend::new(charges.clone(), invoices.clone());
         let tools = ToolServer::new(Arc::new(backend));
         let names = OwnNames::new(settings.host, &settings.allowed_hosts);

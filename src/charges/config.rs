@@ -1,12 +1,10 @@
 //! What the service of the charges is told.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::lifecycle::RetryPolicy;
 use crate::access::limits::SpendingLimits;
 use crate::bound::Bound;
-use crate::invoices::recent::RecentInvoices;
 use crate::metrics::Metrics;
 
 /// What the service is built from.
@@ -21,8 +19,6 @@ pub struct ChargesConfig {
     pub installation_id: String,
     /// How much memory finished answers are kept in, in bytes.
     pub replay_cache_bytes: u64,
-    /// The invoices that were created in this process and not charged yet.
-    pub recent: Arc<RecentInvoices>,
     /// What agents may spend.
     pub limits: SpendingLimits,
     /// How many attempts are worked on at once.

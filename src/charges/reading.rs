@@ -5,11 +5,10 @@ use std::sync::Arc;
 use super::answer;
 use super::lifecycle::next_step;
 use super::model::Charge;
-use super::repository::{ChargeFilter, ChargeSnapshot, Evidence};
+use super::repository::{ChargeFilter, Evidence};
 use super::reserving::charge_fingerprint;
 use super::service::ChargesService;
 use super::status::StatusBody;
-use crate::access::caller::Caller;
 use crate::error::Problem;
 use crate::idempotency::repository::Reading;
 use crate::storage::StorageError;
@@ -18,42 +17,6 @@ use crate::storage::StorageError;
 const ATTEMPTS_LISTED_MAX: i64 = 100;
 
 impl ChargesService {
-    /// The invoice, where it was created here a moment ago and not charged since through this process. An agent whose day is
-    /// limited is judged by the database's own clock.
-    pub(super) fn recent(
-        &self,
-        invoice_id: &str,
-        caller: &Caller,
-    ) -> Option<Reading<ChargeSnapshot>> {
-        let config = &self.parts.config;
-        let limited = |name| config.limits.of(name).is_some();
-        if caller.agent().is_some_and(limited) {
-            return None;
-        }
-        config
-            .recent
-            .take(invoice_id)
-            .map(|Reading { value, now_ms }| Reading {
-                value: ChargeSnapshot {
-                    invoice: value,
-                    latest: None,
-                },
-                now_ms,
-            })
-    }
-
-    /// The invoice with its latest attempt: what is remembered, else what the store says.
-    pub(super) async fn look(
-        &self,
-        invoice_id: &str,
-        remembered: Option<Reading<ChargeSnapshot>>,
-    ) -> Result<Option<Reading<ChargeSnapshot>>, StorageError> {
-        match remembered {
-            Some(reading) => Ok(Some(reading)),
-            None => self.parts.looks.run(Arc::new(invoice_id.to_owned())).await,
-        }
-    }
-
     /// What is true of an invoice's charge now. Charges nobody.
     pub async fn status(&self, invoice_id: String) -> Result<StatusBody, Problem> {
         let service = self.clone();

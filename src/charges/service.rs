@@ -204,7 +204,6 @@ impl ChargesService {
 
     /// Looks at the invoice and does the next step. Runs in a task: no storage call of it is cut off half way.
     async fn begin(&self, invoice_id: &str, caller: &Caller) -> Result<Begun, Problem> {
-        let mut recent = self.recent(invoice_id, caller);
         for _ in 0..ROUNDS_MAX {
             if let Some(waiting) = self.parts.running.find(invoice_id) {
                 return Ok(Begun::Busy {
@@ -212,11 +211,14 @@ impl ChargesService {
                     retry_after_ms: 2_000,
                 });
             }
-            let remembered = recent.is_some();
             let Some(Reading {
                 value: snapshot,
                 now_ms,
-            }) = self.look(invoice_id, recent.take()).await?
+            }) = self
+                .parts
+                .looks
+                .run(Arc::new(invoice_id.to_owned()))
+                .await?
             else {
                 return Err(answer::invoice_not_found());
             };
@@ -241,7 +243,7 @@ impl ChargesService {
                     match self.reserve(&snapshot, start, caller).await {
                         Ok(held) => held,
                         // It may have taken a while to find out: somebody else may have charged meanwhile.
-                        Err(_) if remembered || self.has_moved_on(&snapshot).await? => None,
+                        Err(_) if self.has_moved_on(&snapshot).await? => None,
                         Err(problem) => return Err(problem),
                     }
                 }

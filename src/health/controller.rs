@@ -1,6 +1,7 @@
 //! Health over HTTP. Nothing of the configuration shows.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix_web::HttpResponse;
 use actix_web::http::StatusCode;
@@ -16,11 +17,14 @@ use crate::http::respond;
 use crate::openapi::examples;
 use crate::openapi::problems::{PROBE, STORE, refusals};
 use crate::router::{Routes, resource};
-use crate::storage::StoreInfo;
+use crate::storage::{StorageError, StoreInfo};
 use crate::tasks::FewTasks;
 
 /// How long whoever routes requests waits before it asks again, in seconds.
 const NOT_READY_WAIT_SECONDS: i64 = 10;
+
+/// How long a probe waits for the store, its turn among the others included.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What readiness asks.
 pub struct Health {
@@ -75,10 +79,11 @@ pub(crate) async fn live() -> Result<HttpResponse, Problem> {
 /// The store answers, has the schema that this program needs, and agrees about the time.
 pub(crate) async fn ready(health: Data<Health>) -> Result<HttpResponse, Problem> {
     let store = Arc::clone(&health.store);
-    let condition = health
-        .tasks
-        .run(async move { store.condition().await })
+    let asked = health.tasks.run(async move { store.condition().await });
+    // Its turn may come late where others ask a store that does not answer: whoever probes is told that in time.
+    let condition = tokio::time::timeout(PATIENCE, asked)
         .await
+        .map_err(|_| StorageError::Unavailable("no answer in time".into()))?
         .map_err(|_| Problem::internal())??;
     if let Some(wrong) = what_is_wrong(&condition, Utc::now().timestamp_millis()) {
         tracing::error!(wrong, "not ready");

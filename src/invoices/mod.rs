@@ -4,6 +4,5 @@ pub mod controller;
 pub mod dto;
 pub mod listing;
 pub mod model;
-pub mod recent;
 pub mod repository;
 pub mod service;

@@ -7,7 +7,6 @@ use uuid::Uuid;
 
 use super::dto::{CreateInvoice, InvoiceBody};
 use super::model::{Invoice, InvoiceStatus};
-use super::recent::RecentInvoices;
 use super::repository::{Changed, Inserted, InvoiceFilter, InvoiceInsert, InvoiceRepository};
 use crate::charges::model::CustomerCharged;
 use crate::error::{Code, Problem};
@@ -29,7 +28,6 @@ pub const CREATE: &str = "create_invoice";
 pub struct InvoicesService {
     invoices: Arc<dyn InvoiceRepository>,
     idempotency: IdempotencyService,
-    recent: Arc<RecentInvoices>,
     tasks: Tasks,
 }
 
@@ -37,7 +35,6 @@ pub struct InvoicesService {
 #[derive(Clone)]
 struct Creation {
     invoices: Arc<dyn InvoiceRepository>,
-    recent: Arc<RecentInvoices>,
     request: CreateInvoice,
     money: Money,
     fingerprint: String,
@@ -45,17 +42,15 @@ struct Creation {
 }
 
 impl InvoicesService {
-    /// Over its port; what is created is also kept in `recent`.
+    /// Over its port.
     pub fn new(
         invoices: Arc<dyn InvoiceRepository>,
         idempotency: IdempotencyService,
-        recent: Arc<RecentInvoices>,
         tasks: Tasks,
     ) -> Self {
         Self {
             invoices,
             idempotency,
-            recent,
             tasks,
         }
     }
@@ -78,7 +73,6 @@ impl InvoicesService {
             .unwrap_or_else(|| format!("inv_{}", Uuid::now_v7().simple()));
         let creation = Creation {
             invoices: Arc::clone(&self.invoices),
-            recent: Arc::clone(&self.recent),
             request,
             money,
             fingerprint,
@@ -130,7 +124,6 @@ impl InvoicesService {
         method: Option<String>,
     ) -> Result<Invoice, Problem> {
         let invoices = Arc::clone(&self.invoices);
-        self.recent.forget(&id);
         let set = self
             .tasks
             .run(async move { invoices.set_payment_method(&id, method.as_deref()).await })
@@ -141,7 +134,6 @@ impl InvoicesService {
     /// Voids it.
     pub async fn void(&self, id: String) -> Result<Invoice, Problem> {
         let invoices = Arc::clone(&self.invoices);
-        self.recent.forget(&id);
         let voided = self
             .tasks
             .run(async move { invoices.void_invoice(&id).await })
@@ -187,13 +179,7 @@ impl Creation {
             held_key,
         };
         let inserted = self.invoices.insert_invoice(&insert).await?;
-        let InvoiceInsert {
-            invoice, response, ..
-        } = insert;
-        if inserted == Inserted::Yes {
-            self.recent.keep(invoice);
-        }
-        Ok((response, inserted))
+        Ok((insert.response, inserted))
     }
 
     async fn without_key(&self) -> Result<Answered, Problem> {

@@ -50,7 +50,8 @@ pub fn moment(offset_ms: i64) -> SqlLiteral<BigInt> {
 }
 
 // Conditions in the words of partial indexes, without parameters. A plan that is made once for all values cannot enter such an index
-// by a parameter, and reads the whole table instead: millions of rows, to find the few that are open.
+// by a parameter, and reads the whole table instead: millions of rows, to find the few that are open. (SQLite, which knows nothing of how
+// many rows there are, still prefers an index in the wanted order to one that has only the open ones, for lists by status.)
 
 /// Keys in progress: the index `keys_in_progress`.
 pub fn key_in_progress() -> SqlLiteral<Bool> {

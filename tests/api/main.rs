@@ -41,7 +41,6 @@ mod pages;
 mod peers;
 mod problems;
 mod processing;
-mod recent;
 mod recovery;
 mod refunds;
 mod replays;
