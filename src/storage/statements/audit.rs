@@ -52,9 +52,17 @@ macro_rules! audit_statements {
                                     .or(charges::id.gt(id)),
                             );
                     }
-                    let query = query
-                        .order((charges::created_at_ms, charges::id))
-                        .limit(limit);
+                    let query = match part {
+                        AuditPart::MadeSince(_) => {
+                            query.order((charges::created_at_ms, charges::id))
+                        }
+                        // Few are open: they are found by their own index and sorted. By the bare column all charges would be
+                        // read in its order, to find them among those.
+                        AuditPart::UnsettledBefore(_) => {
+                            query.order((charges::created_at_ms + 0_i64, charges::id))
+                        }
+                    };
+                    let query = query.limit(limit);
                     let (rows, now_ms) = unit!(self, $transaction, async |conn| {
                         let rows = query.load::<(AuditChargeRow, AuditKeyRow)>(conn).await?;
                         let now_ms = diesel::select(now()).get_result::<i64>(conn).await?;
