@@ -173,7 +173,7 @@ fn charge(
         key: context.key.clone(),
     };
     let (id, object) = (charge.id.clone(), charge.render());
-    emit(books, context, event_name(state), object);
+    emit(books, context, event_name(state), &object);
     books.charges.add(charge);
     if !matches!(state, ChargeState::Failed(_)) {
         payment_methods::use_up(books, &instrument.id);
@@ -195,7 +195,7 @@ fn move_to(
         intent.status = status;
     }
     let object = intents::rendered(books, id)?;
-    emit(books, context, event, object.clone());
+    emit(books, context, event, &object);
     Ok(object)
 }
 
@@ -254,7 +254,7 @@ pub(super) fn settle(
         ChargeState::Failed(GENERIC)
     };
     let (id, event, object) = (charge.id.clone(), event_name(charge.state), charge.render());
-    emit(books, context, event, object);
+    emit(books, context, event, &object);
     if !is_intent {
         return true;
     }

@@ -67,7 +67,7 @@ pub(super) fn capture(
         intent.metadata = metadata;
     }
     let object = intents::rendered(books, id)?;
-    emit(books, context, "payment_intent.succeeded", object.clone());
+    emit(books, context, "payment_intent.succeeded", &object);
     Ok(object)
 }
 
@@ -85,5 +85,5 @@ fn take(books: &mut Books, context: &Context, id: &str, part: Option<i64>) {
     charge.state = ChargeState::Succeeded { captured: true };
     charge.partial_capture = part;
     let object = charge.render();
-    emit(books, context, "charge.captured", object);
+    emit(books, context, "charge.captured", &object);
 }

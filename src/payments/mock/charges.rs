@@ -246,7 +246,7 @@ pub(super) fn create(
         key: context.key.clone(),
     };
     let (id, rendered, decline) = (charge.id.clone(), charge.render(), charge.decline());
-    emit(books, context, event_name(state), rendered.clone());
+    emit(books, context, event_name(state), &rendered);
     books.charges.add(charge);
     decline.map_or(Ok(rendered), |decline| {
         Err(ApiError::declined(&decline).with("charge", id.into()))

@@ -103,7 +103,7 @@ pub(super) fn create(
         canceled_at_ms: None,
         cancellation_reason: None,
     };
-    emit(books, context, "payment_intent.created", intent.render());
+    emit(books, context, "payment_intent.created", &intent.render());
     books.intents.add(intent);
     match instrument {
         Some(instrument) if confirm => attempt::run(books, context, &id, instrument, terms),
@@ -206,7 +206,7 @@ pub(super) fn cancel(
     if let Some(charge) = hold.and_then(|id| books.charges.get_mut(&id)) {
         charge.amount_refunded = charge.amount;
     }
-    emit(books, context, "payment_intent.canceled", object.clone());
+    emit(books, context, "payment_intent.canceled", &object);
     Ok(object)
 }
 

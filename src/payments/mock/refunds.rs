@@ -159,11 +159,11 @@ pub(super) fn create(
     };
     plan_turn(books, context, course, &refund.id);
     let object = refund.render();
-    emit(books, context, "refund.created", object.clone());
+    emit(books, context, "refund.created", &object);
     if let Some(charge) = books.charges.get_mut(&refund.charge) {
         charge.amount_refunded += amount;
         let object = charge.render();
-        emit(books, context, "charge.refunded", object);
+        emit(books, context, "charge.refunded", &object);
     }
     books.refunds.add(refund);
     Ok(object)
@@ -246,8 +246,8 @@ pub(super) fn settle(books: &mut Books, context: &Context, id: &str, success: bo
     refund.status = status;
     refund.failure_reason = (!success).then_some("unknown");
     let (object, amount, charge) = (refund.render(), refund.amount, refund.charge.clone());
-    emit(books, context, event, object.clone());
-    emit(books, context, "charge.refund.updated", object);
+    emit(books, context, event, &object);
+    emit(books, context, "charge.refund.updated", &object);
     if !success && let Some(charge) = books.charges.get_mut(&charge) {
         charge.amount_refunded -= amount;
     }
