@@ -82,7 +82,12 @@ macro_rules! audit_statements {
                 ) -> Result<Reading<BookedInvoice>, StorageError> {
                     let (rows, now_ms) = unit!(self, $transaction, async |conn| {
                         let rows = invoices::table
-                            .left_join(charges::table.inner_join(idempotency_keys::table))
+                            .left_join(charges::table)
+                            // Not a join within the join: SQLite would make the inner one of all rows before it looks for any.
+                            .left_join(
+                                idempotency_keys::table
+                                    .on(charges::idempotency_key.eq(idempotency_keys::key)),
+                            )
                             .filter(invoices::id.eq(invoice_id))
                             .order(charges::attempt)
                             .select((
