@@ -1,6 +1,5 @@
 //! On which threads the units of a charge run, and what is left of one that does not end well.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use diesel::connection::InstrumentationEvent;
@@ -8,14 +7,13 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::audit::repository::AuditRepository;
+use crate::charges::fixtures::{charge, invoice};
 use crate::charges::model::{Charge, ChargeStatus};
 use crate::charges::repository::{AttemptRecord, ChargeRepository, NewAttempt, Settlement};
 use crate::idempotency::repository::NewReservation;
 use crate::idempotency::reservation::StoredResponse;
-use crate::invoices::model::{Invoice, InvoiceStatus};
+use crate::invoices::model::Invoice;
 use crate::invoices::repository::{InvoiceInsert, InvoiceRepository};
-use crate::money::Money;
-use crate::payments::provider::FrozenRequest;
 use crate::reconciler::repository::RecoveryRepository;
 use crate::storage::threads::is_of_a_unit;
 use crate::webhooks::repository::EventRepository;
@@ -77,37 +75,20 @@ async fn is_marked(store: &SqliteStore) -> bool {
     look.await.is_ok()
 }
 
+/// The invoice's first attempt.
 fn new_attempt(invoice: &Invoice) -> NewAttempt {
-    let key = format!("charge:{}", invoice.id);
+    let charge = Charge {
+        invoice_id: invoice.id.clone(),
+        idempotency_key: format!("charge:{}", invoice.id),
+        ..charge(ChargeStatus::Pending)
+    };
     let reservation = NewReservation {
-        key: key.clone(),
+        key: charge.idempotency_key.clone(),
         operation: "charge",
-        attempt: 1,
+        attempt: charge.attempt,
         fingerprint: "f".into(),
         lease_token: "token".into(),
         lease_ms: 60_000,
-    };
-    let charge = Charge {
-        id: "chg_1".into(),
-        invoice_id: invoice.id.clone(),
-        attempt: 1,
-        idempotency_key: key,
-        status: ChargeStatus::Pending,
-        amount_minor: invoice.money.amount_minor(),
-        currency: invoice.money.currency().as_str().into(),
-        customer_id: invoice.customer_id.clone(),
-        payment_method_id: None,
-        invoice_revision: invoice.revision,
-        provider: "mock".into(),
-        request: FrozenRequest {
-            path: "/v1/payment_intents".into(),
-            body: "amount=1250".into(),
-        },
-        provider_payment_id: None,
-        evidence: None,
-        created_at_ms: 1_700_000_000_500,
-        settled_at_ms: None,
-        asked_by: None,
     };
     NewAttempt {
         reservation,
@@ -116,20 +97,8 @@ fn new_attempt(invoice: &Invoice) -> NewAttempt {
 }
 
 fn new_invoice() -> InvoiceInsert {
-    let invoice = Invoice {
-        id: "inv_1".into(),
-        customer_id: "cus_1".into(),
-        money: Money::new(1250, "usd").unwrap(),
-        description: None,
-        payment_method_id: None,
-        metadata: BTreeMap::new(),
-        status: InvoiceStatus::Open,
-        revision: 1,
-        created_at_ms: 1_700_000_000_000,
-        updated_at_ms: 1_700_000_000_000,
-    };
     InvoiceInsert {
-        invoice,
+        invoice: invoice(),
         response: answer(),
         natural_key: None,
         held_key: None,
