@@ -94,7 +94,9 @@ impl PostgresStore {
             AsyncDieselConnectionManager::<Connection>::new_with_config(settings.url(), config);
         Ok(Self {
             pool: build_pool(
-                Pool::builder(manager).pre_recycle(alive_after_idling(settings.timeout)),
+                Pool::builder(manager)
+                    .pre_recycle(alive_after_idling(settings.timeout))
+                    .post_recycle(with_plans_for_now(settings)),
                 settings,
             )?,
             limit: settings.timeout,
@@ -148,6 +150,25 @@ fn alive_after_idling(limit: Duration) -> Hook<Connection> {
                 Ok(())
             } else {
                 Err(HookError::message("it does not answer"))
+            }
+        }
+        .boxed()
+    })
+}
+
+/// See [`makes_plans_anew`]. Behind a pooler no plan is kept.
+fn with_plans_for_now(settings: &StoreSettings) -> Hook<Connection> {
+    let keeps_plans = settings.statement_cache;
+    let limit = settings.timeout;
+    Hook::async_fn(move |connection: &mut Connection, metrics| {
+        if !keeps_plans || !makes_plans_anew(metrics.recycle_count) {
+            return std::future::ready(Ok(())).boxed();
+        }
+        async move {
+            let forgotten = connection.batch_execute("DISCARD PLANS");
+            match tokio::time::timeout(limit / 5, forgotten).await {
+                Ok(Ok(())) => Ok(()),
+                Ok(Err(_)) | Err(_) => Err(HookError::message("it does not answer")),
             }
         }
         .boxed()
@@ -216,9 +237,18 @@ fn session_settings(timeout: Duration) -> String {
 /// than running it. And a plan that was made while the tables were small must not read them whole once they are large.
 ///
 /// Where a table has to be read whole all the same, the server takes that for so dear that it would compile the statement first,
-/// for a tenth of a second and more.
+/// for a tenth of a second and more. See [`makes_plans_anew`] for plans that were made when there were next to no rows.
 const BY_INDEX: &str = "SET plan_cache_mode = force_generic_plan; SET jit = off; \
-    SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off";
+    SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; \
+    SET enable_material = off; SET enable_memoize = off";
+
+/// While a table has a few rows at most, all ways to read it cost the same, and the server may take one that reads all of it. It
+/// keeps that plan until the table is analysed the next time, a minute later or never, while the table grows to thousands.
+/// So a connection makes its plans anew after the first use, the second, the fourth and so on, and then now and again.
+fn makes_plans_anew(uses: usize) -> bool {
+    const NOW_AND_AGAIN: usize = 1024;
+    uses.is_power_of_two() || uses.is_multiple_of(NOW_AND_AGAIN)
+}
 
 async fn migrate(settings: &StoreSettings) -> Result<(), StorageError> {
     let unavailable = |error: &dyn std::fmt::Display| StorageError::Unavailable(error.to_string());
