@@ -66,7 +66,7 @@ impl ChargesService {
         snapshot: &ChargeSnapshot,
         start: Start,
         caller: &Caller,
-    ) -> Result<Option<HeldAttempt>, Problem> {
+    ) -> Result<Option<Arc<HeldAttempt>>, Problem> {
         let invoice = &snapshot.invoice;
         let cap = self.cap_for(caller, invoice.money, start.now_ms).await?;
         let new = Arc::new(self.prepare(invoice, start, caller.asked()).await?);
@@ -168,7 +168,7 @@ impl ChargesService {
         snapshot: ChargeSnapshot,
         recovery: Recovery,
         claim: Claim,
-    ) -> Result<Option<HeldAttempt>, Problem> {
+    ) -> Result<Option<Arc<HeldAttempt>>, Problem> {
         let lease_ms = millis(lease_of(claim, self.parts.config.reservation_ttl));
         let payments_since_ms = payments_since(&snapshot);
         let Some((charge, expired)) = snapshot.latest else {
@@ -203,18 +203,18 @@ impl ChargesService {
         recovery: Recovery,
         payments_since_ms: i64,
         asked: Moment,
-    ) -> HeldAttempt {
+    ) -> Arc<HeldAttempt> {
         let window = Duration::from_millis(self.policy().key_window_ms.unsigned_abs());
         // A look-up sends nothing, so the key's window does not bound it.
         let window = (recovery == Recovery::Resend).then_some(window);
         let lease = HeldLease::new(&reading.value, reading.now_ms, window, asked);
-        HeldAttempt {
+        Arc::new(HeldAttempt {
             charge,
             reservation: reading.value,
             lease,
             recovery,
             payments_since_ms,
-        }
+        })
     }
 }
 

@@ -92,7 +92,7 @@ pub(super) enum Begun {
     Answered(ChargeAnswer),
     /// This call works on it now.
     Started {
-        charge: Box<Charge>,
+        held: Arc<HeldAttempt>,
         waiting: Waiting<ChargeResult>,
     },
     /// Somebody else does; in this process when `waiting` is there.
@@ -184,10 +184,10 @@ impl ChargesService {
         };
         match begun.map_err(|_| Problem::internal())?? {
             Begun::Answered(answer) => Ok(answer),
-            Begun::Started { charge, waiting } => match within(deadline, waiting.result()).await {
+            Begun::Started { held, waiting } => match within(deadline, waiting.result()).await {
                 Some(Some(result)) => result,
                 Some(None) => Err(Problem::internal()),
-                None => Ok(self.undecided(*charge, None)),
+                None => Ok(self.undecided(held.charge.clone(), None)),
             },
             Begun::Busy {
                 waiting,
@@ -202,7 +202,8 @@ impl ChargesService {
         }
     }
 
-    /// Looks at the invoice and does the next step. Runs in a task: no storage call of it is cut off half way.
+    /// Looks at the invoice and does the next step. Runs in a task: no storage call of it is cut off half way. What follows the look is
+    /// boxed, for thousands may wait for their look.
     async fn begin(&self, invoice_id: &str, caller: &Caller) -> Result<Begun, Problem> {
         for _ in 0..ROUNDS_MAX {
             if let Some(waiting) = self.parts.running.find(invoice_id) {
@@ -240,10 +241,10 @@ impl ChargesService {
                         fingerprint,
                         now_ms,
                     };
-                    match self.reserve(&snapshot, start, caller).await {
+                    match Box::pin(self.reserve(&snapshot, start, caller)).await {
                         Ok(held) => held,
                         // It may have taken a while to find out: somebody else may have charged meanwhile.
-                        Err(_) if self.has_moved_on(&snapshot).await? => None,
+                        Err(_) if Box::pin(self.has_moved_on(&snapshot)).await? => None,
                         Err(problem) => return Err(problem),
                     }
                 }
@@ -254,7 +255,7 @@ impl ChargesService {
                     });
                 }
                 NextStep::TakeOver(recovery) => {
-                    self.take_over(snapshot, recovery, Claim::Expired).await?
+                    Box::pin(self.take_over(snapshot, recovery, Claim::Expired)).await?
                 }
                 NextStep::InProgress { retry_after_ms } => {
                     return Ok(Begun::Busy {
@@ -335,25 +336,25 @@ impl ChargesService {
     }
 
     /// Hands a held attempt to a task of its own, which keeps its place to the end.
-    pub(super) fn start(&self, held: HeldAttempt, place: Place) -> Begun {
+    pub(super) fn start(&self, held: Arc<HeldAttempt>, place: Place) -> Begun {
         let (entry, waiting) = self.parts.running.enter(&held.charge.invoice_id);
-        let charge = Box::new(held.charge.clone());
         let service = self.clone();
+        let worked_on = Arc::clone(&held);
         self.parts.tasks.spawn(async move {
-            let result = service.work(held).await;
+            let result = service.work(worked_on).await;
             drop(place);
             entry.finish(result);
         });
-        Begun::Started { charge, waiting }
+        Begun::Started { held, waiting }
     }
 
-    async fn work(&self, held: HeldAttempt) -> ChargeResult {
+    async fn work(&self, held: Arc<HeldAttempt>) -> ChargeResult {
         let ended = match self.parts.worker.finish(&held).await {
             Ok(ended) => ended,
             // The provider may have been asked already: "nothing was sent" would be a guess.
             Err(error) => {
                 tracing::error!(%error, charge.key = %held.charge.idempotency_key, "the outcome could not be recorded");
-                return Ok(self.undecided(held.charge, None));
+                return Ok(self.undecided(held.charge.clone(), None));
             }
         };
         match ended {
@@ -382,9 +383,9 @@ impl ChargesService {
                     answer::provider_unavailable(PROVIDER_WAIT_SECONDS)
                 }
             }),
-            Ended::LeaseLost => match self.peek(&held.charge.invoice_id).await {
+            Ended::LeaseLost => match Box::pin(self.peek(&held.charge.invoice_id)).await {
                 Ok(Some(answer)) => Ok(answer),
-                Ok(None) | Err(_) => Ok(self.undecided(held.charge, None)),
+                Ok(None) | Err(_) => Ok(self.undecided(held.charge.clone(), None)),
             },
         }
     }

@@ -88,25 +88,28 @@ impl Worker {
         let now_ms = held.lease.now_ms();
         let first = first_move(&held.reservation, held.recovery, now_ms);
         let mut journal = Journal::begin(held.reservation.takeovers, held.recovery, now_ms);
+        // What is rare or comes later is boxed: thousands of turns wait for the provider, and each would hold the room for it.
         let mut plan = match first {
-            FirstMove::LookThenSend => self.look_before_sending(held, &mut journal).await,
+            FirstMove::LookThenSend => Box::pin(self.look_before_sending(held, &mut journal)).await,
             FirstMove::Send => self.send(held, &mut journal).await,
             FirstMove::LookUp => Plan::LookUp(earlier_send(held.reservation.recovery)),
         };
         let mut canceled = None;
-        for round in 0.. {
+        let mut rounds = 0..ROUNDS_MAX;
+        let verdict = loop {
             plan = match plan {
+                // A payment that was closed on the way is the better reason than "nothing found".
                 Plan::Record(Verdict::Failed(failure)) => {
-                    // A payment that was closed on the way is the better reason than "nothing found".
-                    return self
-                        .record(held, canceled.unwrap_or(Verdict::Failed(failure)), journal)
-                        .await;
+                    break canceled.unwrap_or(Verdict::Failed(failure));
                 }
-                Plan::Record(verdict) => return self.record(held, verdict, journal).await,
-                Plan::LookUp(_) | Plan::Cancel { .. } if round >= ROUNDS_MAX => break,
-                Plan::LookUp(unknown) => self.look_up(held, unknown, &mut journal).await,
+                Plan::Record(verdict) => break verdict,
+                Plan::LookUp(_) | Plan::Cancel { .. } if rounds.next().is_none() => {
+                    let open = "more payments than one turn can look at";
+                    break Verdict::Unknown(Unknown::look_up(open));
+                }
+                Plan::LookUp(unknown) => Box::pin(self.look_up(held, unknown, &mut journal)).await,
                 Plan::Cancel { payment_id } => {
-                    match self.cancel(held, &payment_id, &mut journal).await {
+                    match Box::pin(self.cancel(held, &payment_id, &mut journal)).await {
                         // Others may be open besides it: look again until none is.
                         verdict @ Verdict::Failed(_) => {
                             canceled = Some(verdict);
@@ -120,13 +123,8 @@ impl Worker {
                     }
                 }
             };
-        }
-        self.record(
-            held,
-            Verdict::Unknown(Unknown::look_up("more payments than one turn can look at")),
-            journal,
-        )
-        .await
+        };
+        Box::pin(self.record(held, verdict, journal)).await
     }
 
     async fn look_before_sending(&self, held: &HeldAttempt, journal: &mut Journal) -> Plan {

@@ -165,3 +165,14 @@ on_both_stores! {
         }
     }
 }
+
+/// Two megabytes for a few bytes, and idle connections would take twice their memory.
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_service_takes_no_huge_pages() {
+    let app = TestApp::start(Engine::Sqlite).await;
+    let service = app.service().start().await;
+    let status = std::fs::read_to_string(format!("/proc/{}/status", service.id())).unwrap();
+    let line = status.lines().find(|line| line.starts_with("THP_enabled"));
+    assert_eq!(line, Some("THP_enabled:\t0"));
+}

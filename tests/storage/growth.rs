@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use chargeonce::audit::repository::AuditPart;
 use chargeonce::charges::repository::{ChargeFilter, Settlement};
+use chargeonce::invoices::model::InvoiceStatus;
 use chargeonce::invoices::repository::{Inserted, InvoiceFilter};
 use chargeonce::refunds::repository::RefundFilter;
 use chargeonce::storage::{SharedStore, StoreSettings, connect};
@@ -41,8 +42,10 @@ const PAST: &str = "
         SELECT 'evt_' || id, 'payment_intent.succeeded', 'pi_' || id, at_ms, at_ms, 'done', 'settled', 1, at_ms, at_ms FROM past;
 ";
 
-/// Keys in progress, whose work others do.
-const IN_PROGRESS: &str = "
+/// Invoices that wait for their charge, and keys in progress, whose work others do.
+const OPEN: &str = "
+    INSERT INTO invoices (id, customer_id, amount_cents, currency, metadata, status, revision, created_at_ms, updated_at_ms)
+        SELECT 'open_' || n, 'cus_1', 1999, 'usd', '{}', 'open', 1, clock_ms(0), clock_ms(0) FROM generate_series(1, 3000) AS n;
     INSERT INTO idempotency_keys (key, operation, status, attempt, fingerprint, lease_token, lease_expires_at_ms, recovery,
             first_sent_at_ms, last_sent_at_ms, takeovers, created_at_ms, updated_at_ms)
         SELECT 'other:' || n, 'charge', 'in_progress', 1, 'f', 't', clock_ms(90000), 'resend', clock_ms(0), clock_ms(0), 0, clock_ms(0),
@@ -127,6 +130,15 @@ mod postgres {
                 call!(format!("{status} refunds"), |store| store
                     .list_refunds(&filter));
             }
+            for status in [InvoiceStatus::Open, InvoiceStatus::Void] {
+                let filter = InvoiceFilter {
+                    status: Some(status),
+                    limit: 50,
+                    ..InvoiceFilter::default()
+                };
+                call!(format!("{status:?} invoices"), |store| store
+                    .list_invoices(&filter));
+            }
             let last_page = InvoiceFilter {
                 after: Some((0, "inv_00000000".to_owned())),
                 limit: 50,
@@ -171,16 +183,16 @@ mod postgres {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     #[ignore = "needs PostgreSQL: make test"]
-    async fn a_charge_does_not_read_what_others_have_in_progress() {
+    async fn a_charge_does_not_read_what_else_is_open() {
         let Fixture {
             store, database, ..
         } = Fixture::open(Engine::Postgres).await;
         drop(store);
         let mut session = database.session().await;
         session.batch(PAST).await;
-        // The server believes that next to nothing is in progress.
+        // The server believes that next to nothing is open.
         session.batch("ANALYZE").await;
-        session.batch(IN_PROGRESS).await;
+        session.batch(OPEN).await;
         drop(session);
         let read = counted(&database, async |store| charge_two(store, "inv_1").await).await;
         assert!(read <= READ_MAX, "{read} rows were read");

@@ -12,8 +12,8 @@ use crate::charges::model::{Charge, ChargeStatus};
 use crate::charges::repository::{AttemptRecord, ChargeRepository, NewAttempt, Settlement};
 use crate::idempotency::repository::NewReservation;
 use crate::idempotency::reservation::StoredResponse;
-use crate::invoices::model::Invoice;
-use crate::invoices::repository::{InvoiceInsert, InvoiceRepository};
+use crate::invoices::model::{Invoice, InvoiceStatus};
+use crate::invoices::repository::{InvoiceFilter, InvoiceInsert, InvoiceRepository};
 use crate::reconciler::repository::RecoveryRepository;
 use crate::storage::threads::is_of_a_unit;
 use crate::webhooks::repository::EventRepository;
@@ -136,7 +136,8 @@ struct Step {
 /// Where a table is gone through, it is in the order of an index that holds only what is open.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_statement_goes_through_what_is_finished() {
-    const OPEN: [&str; 4] = [
+    const OPEN: [&str; 5] = [
+        "invoices_unpaid",
         "keys_in_progress",
         "charges_without_verdict",
         "refunds_without_verdict",
@@ -158,6 +159,14 @@ async fn no_statement_goes_through_what_is_finished() {
     store.backlog().await.unwrap();
     store.forget_events(1_000).await.unwrap();
     store.forget_header_keys(1_000, 50).await.unwrap();
+    for status in [InvoiceStatus::Open, InvoiceStatus::Void] {
+        let unpaid = InvoiceFilter {
+            status: Some(status),
+            limit: 50,
+            ..InvoiceFilter::default()
+        };
+        store.list_invoices(&unpaid).await.unwrap();
+    }
     let statements = std::mem::take(&mut *seen.lock().unwrap());
     assert!(statements.len() >= 15, "{statements:#?}");
 

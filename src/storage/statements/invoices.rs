@@ -22,7 +22,7 @@ macro_rules! invoice_statements {
             };
             use crate::storage::connect::{newest_version, pool_state};
             use crate::storage::fragments::__diesel_schema_migrations;
-            use crate::storage::fragments::{live_charge, now, open_invoice};
+            use crate::storage::fragments::{live_charge, now, open_invoice, unpaid_invoice};
             use crate::storage::rows::{InvoiceRow, KeyRow};
             use crate::storage::schema::{idempotency_keys, installation, invoices};
             use crate::storage::$backend::{self as backend, Connection, $store};
@@ -127,6 +127,9 @@ macro_rules! invoice_statements {
                 ) -> Result<Vec<Invoice>, StorageError> {
                     let mut query = invoices::table.select(InvoiceRow::as_select()).into_boxed();
                     if let Some(status) = filter.status {
+                        if status != InvoiceStatus::Paid {
+                            query = query.filter(unpaid_invoice());
+                        }
                         query = query.filter(invoices::status.eq(status.as_str()));
                     }
                     if let Some(customer_id) = &filter.customer_id {

@@ -61,6 +61,10 @@ macro_rules! rows {
 /// The look at the invoice before the key is written spares nearly every such failure; the look under its lock is the one that
 /// counts. `(… IN …) IS TRUE` keeps a look into what another part returned a hash table, where a join would compare each row
 /// with each.
+///
+/// What status a row that is found by its key must have is asked by CASE, here and in [`SETTLE`], because no partial index answers
+/// that. Else the server, who counts next to nothing that is open when it makes its plan, would go through all that is open, for each
+/// batch.
 const RESERVE: (&str, &str) = (
     "WITH clock AS MATERIALIZED (SELECT clock_ms(0) AS ms), given AS MATERIALIZED (SELECT * FROM unnest(",
     ")), reserved AS (
@@ -69,14 +73,14 @@ const RESERVE: (&str, &str) = (
         SELECT given.key, given.operation, 'in_progress', given.attempt, given.fingerprint, given.lease_token,
             clock.ms + given.lease_ms, 'resend', clock.ms, clock.ms, 0, clock.ms, clock.ms
         FROM clock, given JOIN invoices ON invoices.id = given.invoice_id
-        WHERE invoices.status = 'open' AND invoices.revision = given.invoice_revision
+        WHERE CASE invoices.status WHEN 'open' THEN TRUE END AND invoices.revision = given.invoice_revision
             AND NOT EXISTS (SELECT FROM charges WHERE charges.invoice_id = given.invoice_id AND charges.status <> 'failed')
         ORDER BY given.key
         ON CONFLICT (key) DO NOTHING
         RETURNING key, lease_token, lease_expires_at_ms, first_sent_at_ms
     ), held AS (
         SELECT id, revision FROM invoices
-        WHERE status = 'open' AND id = ANY (ARRAY(
+        WHERE CASE status WHEN 'open' THEN TRUE END AND id = ANY (ARRAY(
             SELECT invoice_id FROM given WHERE (lease_token IN (SELECT lease_token FROM reserved)) IS TRUE
         ))
         ORDER BY id
@@ -128,8 +132,7 @@ rows! {
 
 /// Settles: the key while its token holds it, then the invoice of a success, then the charge. A verdict of which only a part can
 /// be written contradicts the books: then the statement fails as a whole. The look into `paid` stands first, so that the invoices
-/// are locked before any charge. What status a row must have is asked by CASE, which no partial index answers: the server, who counts
-/// next to no keys in progress when it makes its plan, would go through all of them for each verdict.
+/// are locked before any charge.
 const SETTLE: (&str, &str) = (
     "WITH clock AS MATERIALIZED (SELECT clock_ms(0) AS ms), given AS MATERIALIZED (SELECT * FROM unnest(",
     ")), ended AS (
@@ -137,12 +140,12 @@ const SETTLE: (&str, &str) = (
             response_location = given.response_location, response_body = given.response_body, updated_at_ms = clock.ms
         FROM given, clock
         WHERE idempotency_keys.key = given.key AND idempotency_keys.lease_token = given.lease_token
-            AND CASE WHEN idempotency_keys.status = 'in_progress' THEN TRUE ELSE FALSE END
+            AND CASE idempotency_keys.status WHEN 'in_progress' THEN TRUE END
         RETURNING idempotency_keys.key, idempotency_keys.lease_token
     ), paid AS (
         UPDATE invoices SET status = 'paid', updated_at_ms = clock.ms
         FROM clock
-        WHERE invoices.status = 'open' AND invoices.id = ANY (ARRAY(
+        WHERE CASE invoices.status WHEN 'open' THEN TRUE END AND invoices.id = ANY (ARRAY(
             SELECT invoice_id FROM given
             WHERE charge_status = 'succeeded' AND (lease_token IN (SELECT lease_token FROM ended)) IS TRUE
         ))
