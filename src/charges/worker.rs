@@ -95,15 +95,17 @@ impl Worker {
             FirstMove::LookUp => Plan::LookUp(earlier_send(held.reservation.recovery)),
         };
         let mut canceled = None;
-        let mut rounds = 0..ROUNDS_MAX;
+        let mut rounds = 0;
         let verdict = loop {
+            let had_enough = rounds == ROUNDS_MAX;
+            rounds += 1;
             plan = match plan {
                 // A payment that was closed on the way is the better reason than "nothing found".
                 Plan::Record(Verdict::Failed(failure)) => {
                     break canceled.unwrap_or(Verdict::Failed(failure));
                 }
                 Plan::Record(verdict) => break verdict,
-                Plan::LookUp(_) | Plan::Cancel { .. } if rounds.next().is_none() => {
+                Plan::LookUp(_) | Plan::Cancel { .. } if had_enough => {
                     let open = "more payments than one turn can look at";
                     break Verdict::Unknown(Unknown::look_up(open));
                 }

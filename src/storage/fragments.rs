@@ -101,6 +101,17 @@ pub fn charge_without_verdict() -> Condition {
     Condition("charges.status IN ('pending', 'processing', 'needs_review')")
 }
 
+/// Charges that somebody has to go on with, as a condition on rows that are found by their key: no index answers it, so that none is
+/// gone through for each key.
+pub fn charge_under_way() -> Condition {
+    Condition("CASE WHEN charges.status IN ('pending', 'processing') THEN TRUE END")
+}
+
+/// Refunds that somebody has to go on with, likewise.
+pub fn refund_under_way() -> Condition {
+    Condition("CASE WHEN refunds.status IN ('pending', 'processing') THEN TRUE END")
+}
+
 /// Refunds without a verdict: the index `refunds_without_verdict`.
 pub fn refund_without_verdict() -> Condition {
     Condition("refunds.status IN ('pending', 'processing', 'needs_review')")

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use diesel::connection::CacheSize;
 use diesel::prelude::*;
+use diesel::result::{DatabaseErrorKind, Error};
 use diesel::sql_types::{BigInt, Bool, Integer};
 use diesel_async::pooled_connection::deadpool::{Hook, HookError, Object, Pool};
 use diesel_async::pooled_connection::{
@@ -161,13 +162,21 @@ fn with_plans_for_now(settings: &StoreSettings) -> Hook<Connection> {
     let keeps_plans = settings.statement_cache;
     let limit = settings.timeout;
     Hook::async_fn(move |connection: &mut Connection, metrics| {
-        if !keeps_plans || !makes_plans_anew(metrics.recycle_count) {
+        let uses = metrics.recycle_count.saturating_add(1);
+        if !keeps_plans || !makes_plans_anew(uses) {
             return std::future::ready(Ok(())).boxed();
         }
         async move {
             let forgotten = connection.batch_execute("DISCARD PLANS");
             match tokio::time::timeout(limit / 5, forgotten).await {
                 Ok(Ok(())) => Ok(()),
+                // It is an advice: a server that does not take it serves all the same.
+                Ok(Err(Error::DatabaseError(kind, why)))
+                    if !matches!(kind, DatabaseErrorKind::ClosedConnection) =>
+                {
+                    tracing::debug!(why = why.message(), "plans are kept");
+                    Ok(())
+                }
                 Ok(Err(_)) | Err(_) => Err(HookError::message("it does not answer")),
             }
         }
@@ -239,8 +248,7 @@ fn session_settings(timeout: Duration) -> String {
 /// Where a table has to be read whole all the same, the server takes that for so dear that it would compile the statement first,
 /// for a tenth of a second and more. See [`makes_plans_anew`] for plans that were made when there were next to no rows.
 const BY_INDEX: &str = "SET plan_cache_mode = force_generic_plan; SET jit = off; \
-    SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; \
-    SET enable_material = off; SET enable_memoize = off";
+    SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_material = off";
 
 /// While a table has a few rows at most, all ways to read it cost the same, and the server may take one that reads all of it. It
 /// keeps that plan until the table is analysed the next time, a minute later or never, while the table grows to thousands.
@@ -321,4 +329,18 @@ pub async fn inspect(settings: &StoreSettings) -> Result<Inspection, StorageErro
             schema_needed: newest_version::<Backend>(MIGRATIONS)?,
         },
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::makes_plans_anew;
+
+    #[test]
+    fn plans_are_made_anew_while_a_connection_is_young_and_then_now_and_again() {
+        let anew: Vec<usize> = (1..=4096).filter(|uses| makes_plans_anew(*uses)).collect();
+        let expected = [
+            1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 3072, 4096,
+        ];
+        assert_eq!(anew, expected);
+    }
 }

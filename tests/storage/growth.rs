@@ -52,6 +52,15 @@ const OPEN: &str = "
             clock_ms(0)
         FROM generate_series(1, 3000) AS n";
 
+/// Attempts whose owners have died, after a crash.
+const DUE: &str = "
+    UPDATE idempotency_keys SET lease_expires_at_ms = 1 WHERE key LIKE 'other:%';
+    INSERT INTO charges (id, invoice_id, attempt, idempotency_key, status, amount_cents, currency, customer_id, invoice_revision,
+            provider, request_path, request_body, provider_payment_open, created_at_ms, updated_at_ms)
+        SELECT 'open_' || n, 'open_' || n, 1, 'other:' || n, 'pending', 1999, 'usd', 'cus_1', 1, 'mock', '/', '', FALSE, clock_ms(0),
+            clock_ms(0)
+        FROM generate_series(1, 3000) AS n";
+
 /// Once nobody is connected any more, the server has counted all that was read.
 async fn rows_read(database: &TestDatabase) -> i64 {
     let others = "SELECT count(*) AS value FROM pg_stat_activity \
@@ -196,6 +205,27 @@ mod postgres {
         drop(session);
         let read = counted(&database, async |store| charge_two(store, "inv_1").await).await;
         assert!(read <= READ_MAX, "{read} rows were read");
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    #[ignore = "needs PostgreSQL: make test"]
+    async fn each_due_attempt_is_found_by_its_key_though_thousands_are_due() {
+        let Fixture {
+            store, database, ..
+        } = Fixture::open(Engine::Postgres).await;
+        drop(store);
+        let mut session = database.session().await;
+        session.batch(PAST).await;
+        session.batch("ANALYZE").await;
+        session.batch(OPEN).await;
+        session.batch(DUE).await;
+        drop(session);
+        let due = async |store: &SharedStore| {
+            assert_eq!(store.due_attempts(50).await.unwrap().len(), 50);
+        };
+        let read = counted(&database, due).await;
+        // Those in progress may be gone through once, to find the ones that are due for longest.
+        assert!(read <= 2 * FINISHED + READ_MAX, "{read} rows were read");
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

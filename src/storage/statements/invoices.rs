@@ -127,7 +127,8 @@ macro_rules! invoice_statements {
                 ) -> Result<Vec<Invoice>, StorageError> {
                     let mut query = invoices::table.select(InvoiceRow::as_select()).into_boxed();
                     if let Some(status) = filter.status {
-                        if status != InvoiceStatus::Paid {
+                        // A customer's invoices are few, and found by the customer.
+                        if status != InvoiceStatus::Paid && filter.customer_id.is_none() {
                             query = query.filter(unpaid_invoice());
                         }
                         query = query.filter(invoices::status.eq(status.as_str()));

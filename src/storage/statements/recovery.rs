@@ -20,8 +20,8 @@ macro_rules! recovery_statements {
             };
             use crate::storage::StorageError;
             use crate::storage::fragments::{
-                charge_without_verdict, held, key_in_progress, moment, now, now_plus,
-                pending_event, refund_without_verdict,
+                charge_under_way, charge_without_verdict, held, key_in_progress, moment, now,
+                now_plus, pending_event, refund_under_way, refund_without_verdict,
             };
             use crate::storage::schema::{charges, idempotency_keys, provider_events, refunds};
             use crate::storage::$backend::$store;
@@ -49,8 +49,7 @@ macro_rules! recovery_statements {
                                 .filter(key_in_progress())
                                 .filter(idempotency_keys::lease_expires_at_ms.le(moment(0)))
                                 .filter(idempotency_keys::recover_after_ms.le(now()))
-                                .filter(charge_without_verdict())
-                                .filter(charges::status.ne("needs_review"))
+                                .filter(charge_under_way())
                                 .order((
                                     idempotency_keys::lease_expires_at_ms,
                                     idempotency_keys::key,
@@ -77,8 +76,7 @@ macro_rules! recovery_statements {
                                 .filter(key_in_progress())
                                 .filter(idempotency_keys::lease_expires_at_ms.le(moment(0)))
                                 .filter(idempotency_keys::recover_after_ms.le(now()))
-                                .filter(refund_without_verdict())
-                                .filter(refunds::status.ne("needs_review"))
+                                .filter(refund_under_way())
                                 .order((
                                     idempotency_keys::lease_expires_at_ms,
                                     idempotency_keys::key,

@@ -157,7 +157,7 @@ const SETTLE: (&str, &str) = (
             settled_at_ms = given.settled_at_ms, updated_at_ms = clock.ms
         FROM given, clock
         WHERE charges.id = given.charge_id
-            AND CASE WHEN charges.status IN ('succeeded', 'failed') THEN FALSE ELSE TRUE END
+            AND CASE WHEN charges.status NOT IN ('succeeded', 'failed') THEN TRUE END
             AND (given.lease_token IN (SELECT lease_token FROM ended)) IS TRUE
             AND ((given.invoice_id IN (SELECT id FROM paid)) IS TRUE OR given.charge_status = 'failed')
         RETURNING charges.idempotency_key
