@@ -85,6 +85,19 @@ async fn counted(database: &TestDatabase, call: impl AsyncFnOnce(&SharedStore)) 
 mod postgres {
     use super::*;
 
+    /// A database in which much is open that was not there when the server counted last.
+    async fn much_open_though_little_is_counted() -> TestDatabase {
+        let Fixture {
+            store, database, ..
+        } = Fixture::open(Engine::Postgres).await;
+        drop(store);
+        let mut session = database.session().await;
+        for step in [PAST, "ANALYZE", OPEN] {
+            session.batch(step).await;
+        }
+        database
+    }
+
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     #[ignore = "needs PostgreSQL: make test"]
     async fn what_is_finished_is_not_read_to_find_what_is_open() {
@@ -193,16 +206,7 @@ mod postgres {
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     #[ignore = "needs PostgreSQL: make test"]
     async fn a_charge_does_not_read_what_else_is_open() {
-        let Fixture {
-            store, database, ..
-        } = Fixture::open(Engine::Postgres).await;
-        drop(store);
-        let mut session = database.session().await;
-        session.batch(PAST).await;
-        // The server believes that next to nothing is open.
-        session.batch("ANALYZE").await;
-        session.batch(OPEN).await;
-        drop(session);
+        let database = much_open_though_little_is_counted().await;
         let read = counted(&database, async |store| charge_two(store, "inv_1").await).await;
         assert!(read <= READ_MAX, "{read} rows were read");
     }
@@ -210,16 +214,8 @@ mod postgres {
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     #[ignore = "needs PostgreSQL: make test"]
     async fn each_due_attempt_is_found_by_its_key_though_thousands_are_due() {
-        let Fixture {
-            store, database, ..
-        } = Fixture::open(Engine::Postgres).await;
-        drop(store);
-        let mut session = database.session().await;
-        session.batch(PAST).await;
-        session.batch("ANALYZE").await;
-        session.batch(OPEN).await;
-        session.batch(DUE).await;
-        drop(session);
+        let database = much_open_though_little_is_counted().await;
+        database.session().await.batch(DUE).await;
         let due = async |store: &SharedStore| {
             assert_eq!(store.due_attempts(50).await.unwrap().len(), 50);
         };
