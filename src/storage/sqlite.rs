@@ -204,16 +204,29 @@ async fn migrate(mut connection: Connection) -> Result<(), StorageError> {
     })
 }
 
+/// What a connection is set to.
+const SETTINGS: &str = "PRAGMA busy_timeout = 5000; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;";
+
+/// How long those that open a new file at the same moment wait for each other.
+const OPENING: Duration = Duration::from_secs(5);
+
+/// SQLite's own words for SQLITE_BUSY, of which diesel keeps no code.
+fn is_locked(error: &DieselError) -> bool {
+    matches!(error, DieselError::DatabaseError(_, why) if why.message() == "database is locked")
+}
+
 /// Opens one connection. `synchronous = FULL`: a reservation that was committed must outlive a power failure, or the
 /// provider would be called for a charge that nobody knows of.
 async fn establish(path: &str) -> ConnectionResult<Connection> {
     let mut connection = Connection::establish(path).await?;
-    connection
-        .batch_execute(
-            "PRAGMA busy_timeout = 5000; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;",
-        )
-        .await
-        .map_err(ConnectionError::CouldntSetupConfiguration)?;
+    let end = Instant::now() + OPENING;
+    // Where several turn a new file to WAL at the same moment, SQLite refuses all but one at once: `busy_timeout` is not for that.
+    while let Err(error) = connection.batch_execute(SETTINGS).await {
+        if !is_locked(&error) || Instant::now() > end {
+            return Err(ConnectionError::CouldntSetupConfiguration(error));
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
     connection
         .spawn_blocking(|connection| {
             clock_ms_utils::register_nondeterministic_impl(connection, |offset_ms: i64| {

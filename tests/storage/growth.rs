@@ -175,6 +175,7 @@ mod postgres {
             );
         }
     }
+
     /// Two invoices, each charged and paid, in both ways in which a charge is written.
     async fn charge_two(store: &SharedStore, id: &str) {
         let new = insertion(&invoice(&format!("{id}_together")));
