@@ -3,6 +3,7 @@
 //! Everything here runs under the engine's lock and never waits.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::Utc;
@@ -12,7 +13,7 @@ use super::chaos::Chaos;
 use super::delivery::Carrier;
 use super::errors::ApiError;
 use super::fault::{Fault, FaultQueue, FaultRule};
-use super::idempotency::{Fingerprint, KeyStore, StoredAnswer, Verdict};
+use super::idempotency::{KeyStore, StoredAnswer, Verdict};
 use super::ledger::{Books, Context, Twist, new_id};
 use super::message::{MockRequest, MockResponse, RecordedRequest};
 use super::router;
@@ -53,13 +54,13 @@ pub(super) struct State {
 /// What is known of a request when it arrives.
 #[derive(Debug, Clone)]
 pub(super) struct Arrival {
-    pub(super) request: MockRequest,
+    pub(super) request: Arc<MockRequest>,
     /// Its `Request-Id`.
-    pub(super) request_id: String,
+    pub(super) request_id: Arc<str>,
     /// Named in `Original-Request`: this request, or the one that first used the key.
-    pub(super) original: String,
+    pub(super) original: Arc<str>,
     /// The `Idempotency-Key`, if it counts.
-    pub(super) key: Option<String>,
+    pub(super) key: Option<Arc<str>>,
     /// The fault that was used up for it.
     pub(super) fault: Option<FaultRule>,
     /// The epoch it arrived in.
@@ -99,15 +100,15 @@ impl State {
             .header("Idempotency-Key")
             .map(str::trim)
             .filter(|key| is_post && !key.is_empty());
-        let key = key.map(str::to_owned);
-        let request_id = new_id("req");
+        let key = key.map(Arc::from);
+        let request_id: Arc<str> = new_id("req").into();
         let arrival = Arrival {
-            original: request_id.clone(),
+            original: Arc::clone(&request_id),
             request_id,
             key,
             fault: None,
             epoch: self.epoch,
-            request,
+            request: Arc::new(request),
         };
         let (step, fault, replayed) = self.admit(arrival.clone());
         self.record(arrival, fault, replayed);
@@ -119,7 +120,7 @@ impl State {
         if let Err(error) = check_api_key(&arrival.request) {
             return (answer_error(&arrival, &error), None, false);
         }
-        let key = arrival.key.clone().unwrap_or_default();
+        let key = arrival.key.as_deref().unwrap_or_default();
         if key.chars().count() > KEY_CHARACTERS_MAX {
             let message = format!("Idempotency keys have at most {KEY_CHARACTERS_MAX} characters.");
             return (
@@ -141,18 +142,13 @@ impl State {
             Some(rule) if rule.fault == Fault::Delay => Duration::from_millis(rule.delay_ms),
             Some(_) | None => Duration::ZERO,
         };
-        if arrival.key.is_none() {
+        let Some(key) = arrival.key.clone() else {
             return (self.execute_after(arrival, delay), fault, false);
-        }
-        let endpoint = format!("{}?{}", arrival.request.path, arrival.request.query);
-        let fingerprint = Fingerprint {
-            endpoint,
-            body: arrival.request.body.clone(),
         };
-        let refused = |error: ApiError| stored_error(&error, &arrival.request_id);
-        let verdict = self
-            .keys
-            .begin(&key, fingerprint, &arrival.request_id, self.now_ms());
+        let (request, request_id) = (Arc::clone(&arrival.request), &arrival.request_id);
+        let refused = |error: ApiError| stored_error(&error, request_id);
+        let now_ms = self.now_ms();
+        let verdict = self.keys.begin(&key, request, request_id, now_ms);
         let (original, stored, replayed) = match verdict {
             Verdict::Execute => return (self.execute_after(arrival, delay), fault, false),
             Verdict::Replay { original, answer } => (original, answer, true),
@@ -201,30 +197,24 @@ impl State {
         if self.requests.len() == REQUESTS_REMEMBERED_MAX {
             self.requests.pop_front();
         }
-        let MockRequest {
-            method,
-            path,
-            query,
-            headers,
-            body,
-        } = arrival.request;
-        let (request_id, idempotency_key) = (arrival.request_id, arrival.key);
+        let Arrival {
+            request,
+            request_id,
+            key,
+            ..
+        } = arrival;
         tracing::debug!(
-            request.id = request_id,
-            http.method = method,
-            http.path = path,
+            request.id = &*request_id,
+            http.method = request.method,
+            http.path = request.path,
             ?fault,
             replayed,
             "mock request"
         );
         self.requests.push_back(RecordedRequest {
+            request,
             request_id,
-            method,
-            path,
-            query,
-            idempotency_key,
-            headers,
-            body,
+            idempotency_key: key,
             replayed,
             fault,
         });
@@ -270,7 +260,7 @@ impl State {
                 Some(Fault::Processing) => Twist::Processing,
                 Some(_) | None => Twist::Straight,
             };
-            let (request_id, key) = (Some(arrival.request_id.clone()), arrival.key.clone());
+            let (request_id, key) = (Some(Arc::clone(&arrival.request_id)), arrival.key.clone());
             let context = Context {
                 now_ms: self.now_ms(),
                 request_id,

@@ -23,12 +23,12 @@ pub(super) fn respond(arrival: &Arrival, stored: &StoredAnswer) -> MockResponse 
         .unwrap_or(API_VERSION);
     let mut headers = vec![
         ("Content-Type".to_owned(), "application/json".to_owned()),
-        ("Request-Id".to_owned(), arrival.request_id.clone()),
+        ("Request-Id".to_owned(), arrival.request_id.to_string()),
         ("Stripe-Version".to_owned(), version.to_owned()),
     ];
     if let Some(key) = &arrival.key {
-        headers.push(("Idempotency-Key".to_owned(), key.clone()));
-        headers.push(("Original-Request".to_owned(), arrival.original.clone()));
+        headers.push(("Idempotency-Key".to_owned(), key.to_string()));
+        headers.push(("Original-Request".to_owned(), arrival.original.to_string()));
     }
     let own = stored
         .headers

@@ -1,8 +1,10 @@
 //! One attempt to pay a PaymentIntent, and the late verdict on one that was left in `processing`.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
-use super::charges::{Charge, ChargeState, event_name};
+use super::charges::{Charge, ChargeState, emit_charge, event_name};
 use super::errors::ApiError;
 use super::events::emit;
 use super::form::Params;
@@ -157,7 +159,7 @@ fn charge(
         intent.status,
         Status::Succeeded | Status::Canceled | Status::RequiresCapture
     ));
-    let charge = Charge {
+    let charge = Arc::new(Charge {
         id: new_id("ch"),
         created_ms: context.now_ms,
         amount: intent.amount,
@@ -168,12 +170,12 @@ fn charge(
         payment_intent: Some(intent_id.to_owned()),
         instrument: instrument.clone(),
         state,
-        metadata: intent.metadata.clone(),
+        metadata: Arc::clone(&intent.metadata),
         description: intent.description.clone(),
         key: context.key.clone(),
-    };
-    let (id, object) = (charge.id.clone(), charge.render());
-    emit(books, context, event_name(state), &object);
+    });
+    let id = charge.id.clone();
+    emit(books, context, event_name(state), &charge);
     books.charges.add(charge);
     if !matches!(state, ChargeState::Failed(_)) {
         payment_methods::use_up(books, &instrument.id);
@@ -194,9 +196,9 @@ fn move_to(
     if let Some(intent) = books.intents.get_mut(id) {
         intent.status = status;
     }
-    let object = intents::rendered(books, id)?;
-    emit(books, context, event, &object);
-    Ok(object)
+    let intent = intents::shared(books, id)?;
+    emit(books, context, event, &intent);
+    Ok(intent.render())
 }
 
 /// Opens the PaymentIntent for another attempt, and gives the 402 that tells of it.
@@ -215,7 +217,7 @@ fn fail(
         error = error.with("payment_method", object);
     }
     if let Some(intent) = books.intents.get_mut(id) {
-        intent.last_payment_error = Some(error.object());
+        intent.last_payment_error = Some(Arc::new(error.object()));
         // Stripe takes the refused method off, so that the next confirm must name one.
         intent.payment_method = None;
     }
@@ -253,8 +255,8 @@ pub(super) fn settle(
     } else {
         ChargeState::Failed(GENERIC)
     };
-    let (id, event, object) = (charge.id.clone(), event_name(charge.state), charge.render());
-    emit(books, context, event, &object);
+    let (id, event) = (charge.id.clone(), event_name(charge.state));
+    emit_charge(books, context, event, &id);
     if !is_intent {
         return true;
     }

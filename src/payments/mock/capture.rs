@@ -1,9 +1,11 @@
 //! Capture: a hold becomes money, all of it or a part; the rest is released (Stripe docs, Place a hold on a payment
 //! method).
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
-use super::charges::ChargeState;
+use super::charges::{ChargeState, emit_charge};
 use super::errors::ApiError;
 use super::events::emit;
 use super::form::Params;
@@ -55,8 +57,8 @@ pub(super) fn capture(
             .code("amount_too_large")
             .param("amount_to_capture"));
     }
-    let mut metadata = intent.metadata.clone();
-    params.merge_metadata(&mut metadata)?;
+    let mut metadata = Arc::clone(&intent.metadata);
+    params.merge_metadata(Arc::make_mut(&mut metadata))?;
     take(
         books,
         context,
@@ -66,9 +68,9 @@ pub(super) fn capture(
     if let Some(intent) = books.intents.get_mut(id) {
         intent.metadata = metadata;
     }
-    let object = intents::rendered(books, id)?;
-    emit(books, context, "payment_intent.succeeded", &object);
-    Ok(object)
+    let intent = intents::shared(books, id)?;
+    emit(books, context, "payment_intent.succeeded", &intent);
+    Ok(intent.render())
 }
 
 /// Moves the PaymentIntent and its charge. `part` is less than what is held.
@@ -78,12 +80,12 @@ fn take(books: &mut Books, context: &Context, id: &str, part: Option<i64>) {
     };
     intent.status = Status::Succeeded;
     intent.partial_capture = part;
-    let charge = intent.latest_charge.clone();
-    let Some(charge) = charge.and_then(|charge| books.charges.get_mut(&charge)) else {
+    let Some(charge_id) = intent.latest_charge.clone() else {
         return;
     };
-    charge.state = ChargeState::Succeeded { captured: true };
-    charge.partial_capture = part;
-    let object = charge.render();
-    emit(books, context, "charge.captured", &object);
+    if let Some(charge) = books.charges.get_mut(&charge_id) {
+        charge.state = ChargeState::Succeeded { captured: true };
+        charge.partial_capture = part;
+    }
+    emit_charge(books, context, "charge.captured", &charge_id);
 }

@@ -3,6 +3,7 @@
 //! A legacy charge has no single-success guarantee: two POSTs without a common key are two charges, as with Stripe.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
@@ -70,11 +71,11 @@ pub(super) struct Charge {
     /// How it stands.
     pub(super) state: ChargeState,
     /// The caller's notes.
-    pub(super) metadata: BTreeMap<String, String>,
+    pub(super) metadata: Arc<BTreeMap<String, String>>,
     /// The caller's words.
     pub(super) description: Option<String>,
     /// The `Idempotency-Key` that made it.
-    pub(super) key: Option<String>,
+    pub(super) key: Option<Arc<str>>,
 }
 
 impl Row for Charge {
@@ -127,7 +128,7 @@ impl Charge {
         };
         Payment {
             id: self.id.clone(),
-            idempotency_key: self.key.clone(),
+            idempotency_key: self.key.as_deref().map(str::to_owned),
             invoice_id: self.metadata.get("invoice_id").cloned(),
             amount: self.amount,
             currency: self.currency.clone(),
@@ -163,7 +164,7 @@ impl Charge {
             "failure_message": decline.map(|decline| decline.message),
             "fraud_details": {},
             "livemode": false,
-            "metadata": self.metadata,
+            "metadata": *self.metadata,
             "outcome": self.outcome(),
             "paid": paid,
             "payment_intent": self.payment_intent,
@@ -230,7 +231,7 @@ pub(super) fn create(
             ChargeState::Failed(AUTHENTICATION_REQUIRED)
         }
     };
-    let charge = Charge {
+    let charge = Arc::new(Charge {
         id: new_id("ch"),
         created_ms: context.now_ms,
         amount,
@@ -241,16 +242,23 @@ pub(super) fn create(
         payment_intent: None,
         instrument,
         state,
-        metadata,
+        metadata: Arc::new(metadata),
         description: params.string("description"),
         key: context.key.clone(),
-    };
+    });
     let (id, rendered, decline) = (charge.id.clone(), charge.render(), charge.decline());
-    emit(books, context, event_name(state), &rendered);
+    emit(books, context, event_name(state), &charge);
     books.charges.add(charge);
     decline.map_or(Ok(rendered), |decline| {
         Err(ApiError::declined(&decline).with("charge", id.into()))
     })
+}
+
+/// Records what has just happened to a charge that is in the books.
+pub(super) fn emit_charge(books: &mut Books, context: &Context, kind: &'static str, id: &str) {
+    if let Some(charge) = books.charges.shared(id).cloned() {
+        emit(books, context, kind, &charge);
+    }
 }
 
 /// The event that tells of a charge in this state.

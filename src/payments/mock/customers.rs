@@ -29,7 +29,7 @@ const FIELDS: &[&str] = &[
 ];
 
 /// One customer.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(super) struct Customer {
     /// `cus_...`
     pub(super) id: String,

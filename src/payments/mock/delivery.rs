@@ -15,6 +15,7 @@ use tokio::time::sleep;
 use super::admission::State;
 use super::answer::to_bytes;
 use super::engine::lock;
+use super::events::Event;
 use super::signature;
 use super::webhooks::{DeliveryState, Job, RetryPolicy, WebhookFault};
 
@@ -55,8 +56,8 @@ pub(super) fn post_new_events(shared: &Arc<Mutex<State>>, state: &mut State) {
     if state.webhooks.endpoint.is_none() {
         return;
     }
-    let events = state.books.events.oldest_first().skip(start);
-    let fresh: Vec<_> = events.map(|event| event.label()).collect();
+    let events = state.books.events.newer_than(start);
+    let fresh: Vec<_> = events.map(Event::label).collect();
     for (id, kind, key) in fresh {
         let fault = state.webhooks.take_fault(kind, key.as_deref());
         let (copies, delay) = match fault.map(|rule| (rule.fault, rule.delay_ms)) {

@@ -1,23 +1,63 @@
 //! Events: what Stripe would send by webhook, kept to be listed. Each carries the object as it was at that moment.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
+use super::charges::Charge;
 use super::errors::ApiError;
 use super::form::Params;
+use super::intent::PaymentIntent;
 use super::ledger::{Books, Context, Row, new_id, seconds};
 use super::paging::{self, LIST_PARAMS};
+use super::refunds::Refund;
 use super::router::API_VERSION;
 
+/// What an event tells of, as it was then. Hardly any event is ever looked at, so it is put into words only when one is.
+#[derive(Debug, Clone)]
+pub(super) enum Told {
+    Intent(Arc<PaymentIntent>),
+    Charge(Arc<Charge>),
+    Refund(Arc<Refund>),
+}
+
+impl Told {
+    fn render(&self) -> Value {
+        match self {
+            Self::Intent(intent) => intent.render(),
+            Self::Charge(charge) => charge.render(),
+            Self::Refund(refund) => refund.render(),
+        }
+    }
+}
+
+impl From<&Arc<PaymentIntent>> for Told {
+    fn from(intent: &Arc<PaymentIntent>) -> Self {
+        Self::Intent(Arc::clone(intent))
+    }
+}
+
+impl From<&Arc<Charge>> for Told {
+    fn from(charge: &Arc<Charge>) -> Self {
+        Self::Charge(Arc::clone(charge))
+    }
+}
+
+impl From<&Arc<Refund>> for Told {
+    fn from(refund: &Arc<Refund>) -> Self {
+        Self::Refund(Arc::clone(refund))
+    }
+}
+
 /// One event.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Event {
     id: String,
     created_ms: i64,
     kind: &'static str,
-    /// As text, without room to grow: as a tree it would take ten times the memory, and hardly any event is ever looked at.
-    object: Box<str>,
-    request_id: Option<String>,
-    key: Option<String>,
+    object: Told,
+    request_id: Option<Arc<str>>,
+    key: Option<Arc<str>>,
     /// How many endpoints have not taken it yet.
     pub(super) pending_webhooks: u32,
 }
@@ -34,36 +74,39 @@ impl Row for Event {
 
 impl Event {
     /// Id, type and `Idempotency-Key` of the request that caused it.
-    pub(super) fn label(&self) -> (String, &'static str, Option<String>) {
+    pub(super) fn label(&self) -> (String, &'static str, Option<Arc<str>>) {
         (self.id.clone(), self.kind, self.key.clone())
     }
 
     /// Stripe's JSON, which is what a webhook carries.
     pub(super) fn render(&self) -> Value {
-        let object: Value = serde_json::from_str(&self.object).unwrap_or_default();
         json!({
             "id": self.id,
             "object": "event",
             "api_version": API_VERSION,
             "created": seconds(self.created_ms),
-            "data": { "object": object },
+            "data": { "object": self.object.render() },
             "livemode": false,
             "pending_webhooks": self.pending_webhooks,
-            "request": { "id": self.request_id, "idempotency_key": self.key },
+            "request": { "id": self.request_id.as_deref(), "idempotency_key": self.key.as_deref() },
             "type": self.kind,
         })
     }
 }
 
 /// Records what has just happened to an object.
-pub(super) fn emit(books: &mut Books, context: &Context, kind: &'static str, object: &Value) {
+pub(super) fn emit(
+    books: &mut Books,
+    context: &Context,
+    kind: &'static str,
+    object: impl Into<Told>,
+) {
     let (request_id, key) = (context.request_id.clone(), context.key.clone());
     let event = Event {
         id: new_id("evt"),
         created_ms: context.now_ms,
         kind,
-        // Its own way of displaying itself is the slower one.
-        object: serde_json::to_string(object).unwrap_or_default().into(),
+        object: object.into(),
         request_id,
         key,
         pending_webhooks: 0,

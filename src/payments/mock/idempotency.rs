@@ -6,6 +6,9 @@
 //! ```
 
 use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::message::MockRequest;
 
 /// How long a key is kept after its first use, in milliseconds. Stripe promises at least this and nothing more.
 const RETENTION_MS: i64 = 24 * 60 * 60 * 1000;
@@ -21,15 +24,6 @@ pub(super) struct StoredAnswer {
     pub(super) body: Vec<u8>,
 }
 
-/// What the layer compares: the endpoint and the exact parameters. Other headers do not count.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Fingerprint {
-    /// Path and query of the POST.
-    pub(super) endpoint: String,
-    /// The exact body bytes.
-    pub(super) body: Vec<u8>,
-}
-
 /// What is to be done with a keyed POST. `original` is the `Request-Id` of the request that first used the key.
 #[derive(Debug)]
 pub(super) enum Verdict {
@@ -37,20 +31,20 @@ pub(super) enum Verdict {
     Execute,
     /// The stored answer is to be given again.
     Replay {
-        original: String,
+        original: Arc<str>,
         answer: StoredAnswer,
     },
     /// The first request still runs.
-    InFlight { original: String },
+    InFlight { original: Arc<str> },
     /// The key was used for another request.
-    Mismatch { original: String },
+    Mismatch { original: Arc<str> },
 }
 
 #[derive(Debug)]
 struct Entry {
     first_used_ms: i64,
-    original: String,
-    fingerprint: Fingerprint,
+    original: Arc<str>,
+    request: Arc<MockRequest>,
     /// `None` while the first request runs.
     answer: Option<StoredAnswer>,
 }
@@ -58,23 +52,23 @@ struct Entry {
 /// All keys of the account. One key space spans all endpoints.
 #[derive(Debug, Default)]
 pub(super) struct KeyStore {
-    entries: HashMap<String, Entry>,
+    entries: HashMap<Arc<str>, Entry>,
 }
 
 impl KeyStore {
     /// Decides on a keyed POST, and puts a new key in flight.
     pub(super) fn begin(
         &mut self,
-        key: &str,
-        fingerprint: Fingerprint,
-        request_id: &str,
+        key: &Arc<str>,
+        request: Arc<MockRequest>,
+        request_id: &Arc<str>,
         now_ms: i64,
     ) -> Verdict {
         self.prune(key, now_ms);
         if let Some(entry) = self.entries.get(key) {
-            let original = entry.original.clone();
+            let original = Arc::clone(&entry.original);
             // A client that reuses a key for something else has a bug, whether or not the first request is finished.
-            if entry.fingerprint != fingerprint {
+            if !is_same(&entry.request, &request) {
                 return Verdict::Mismatch { original };
             }
             return match &entry.answer {
@@ -85,13 +79,13 @@ impl KeyStore {
                 None => Verdict::InFlight { original },
             };
         }
-        let original = request_id.to_owned();
+        let original = Arc::clone(request_id);
         self.entries.insert(
-            key.to_owned(),
+            Arc::clone(key),
             Entry {
                 first_used_ms: now_ms,
                 original,
-                fingerprint,
+                request,
                 answer: None,
             },
         );
@@ -126,16 +120,14 @@ impl KeyStore {
     }
 }
 
+/// What the layer compares: the endpoint and the exact parameters. Headers do not count.
+fn is_same(first: &MockRequest, other: &MockRequest) -> bool {
+    first.path == other.path && first.query == other.query && first.body == other.body
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn fingerprint(body: &str) -> Fingerprint {
-        Fingerprint {
-            endpoint: "/v1/charges".into(),
-            body: body.into(),
-        }
-    }
 
     fn word(verdict: Verdict) -> &'static str {
         match verdict {
@@ -155,7 +147,8 @@ mod tests {
             body: b"x".to_vec(),
         };
         let begin = |keys: &mut KeyStore, body: &str, now| {
-            word(keys.begin("k", fingerprint(body), "req", now))
+            let request = MockRequest::unkeyed("POST", "/v1/charges", body);
+            word(keys.begin(&"k".into(), request.into(), &"req".into(), now))
         };
         assert_eq!(begin(&mut keys, "a", 0), "execute");
         assert_eq!(begin(&mut keys, "a", RETENTION_MS * 2), "in flight");

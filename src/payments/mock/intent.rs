@@ -1,6 +1,7 @@
 //! A PaymentIntent: its states and its JSON. What moves it stands in `intents` and `attempt`.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
@@ -55,7 +56,7 @@ impl Status {
 }
 
 /// One PaymentIntent.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct PaymentIntent {
     /// `pi_...`
     pub(super) id: String,
@@ -74,9 +75,9 @@ pub(super) struct PaymentIntent {
     /// The newest charge, failed or not.
     pub(super) latest_charge: Option<String>,
     /// The newest failure; any later update clears it.
-    pub(super) last_payment_error: Option<Value>,
+    pub(super) last_payment_error: Option<Arc<Value>>,
     /// The caller's notes.
-    pub(super) metadata: BTreeMap<String, String>,
+    pub(super) metadata: Arc<BTreeMap<String, String>>,
     /// The caller's words.
     pub(super) description: Option<String>,
     /// What was captured, if less than all of it.
@@ -84,7 +85,7 @@ pub(super) struct PaymentIntent {
     /// Whether success places a hold instead of taking the money.
     pub(super) manual_capture: bool,
     /// The `Idempotency-Key` that created it or last confirmed it.
-    pub(super) key: Option<String>,
+    pub(super) key: Option<Arc<str>>,
     /// As sent, or Stripe's default.
     pub(super) capture_method: String,
     /// As sent, or cards.
@@ -114,7 +115,7 @@ impl PaymentIntent {
     pub(super) fn payment(&self) -> Payment {
         Payment {
             id: self.id.clone(),
-            idempotency_key: self.key.clone(),
+            idempotency_key: self.key.as_deref().map(str::to_owned),
             invoice_id: self.metadata.get("invoice_id").cloned(),
             amount: self.partial_capture.unwrap_or(self.amount),
             currency: self.currency.clone(),
@@ -155,10 +156,10 @@ impl PaymentIntent {
             "currency": self.currency,
             "customer": self.customer,
             "description": self.description,
-            "last_payment_error": self.last_payment_error,
+            "last_payment_error": self.last_payment_error.as_deref(),
             "latest_charge": self.latest_charge,
             "livemode": false,
-            "metadata": self.metadata,
+            "metadata": *self.metadata,
             "next_action": action,
             "payment_method": self.payment_method,
             "payment_method_options": {},

@@ -1,6 +1,7 @@
 //! PaymentIntents: created, confirmed, canceled, and paid at most once for ever.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -81,7 +82,7 @@ pub(super) fn create(
         Status::RequiresPaymentMethod
     };
     let id = new_id("pi");
-    let intent = PaymentIntent {
+    let intent = Arc::new(PaymentIntent {
         id: id.clone(),
         created_ms: context.now_ms,
         amount,
@@ -91,7 +92,7 @@ pub(super) fn create(
         status,
         latest_charge: None,
         last_payment_error: None,
-        metadata,
+        metadata: Arc::new(metadata),
         description: params.string("description"),
         partial_capture: None,
         manual_capture: capture_method == "manual",
@@ -102,8 +103,8 @@ pub(super) fn create(
         receipt_email: params.string("receipt_email"),
         canceled_at_ms: None,
         cancellation_reason: None,
-    };
-    emit(books, context, "payment_intent.created", &intent.render());
+    });
+    emit(books, context, "payment_intent.created", &intent);
     books.intents.add(intent);
     match instrument {
         Some(instrument) if confirm => attempt::run(books, context, &id, instrument, terms),
@@ -202,12 +203,12 @@ pub(super) fn cancel(
     intent.status = Status::Canceled;
     intent.canceled_at_ms = Some(context.now_ms);
     intent.cancellation_reason = reason;
-    let object = intent.render();
     if let Some(charge) = hold.and_then(|id| books.charges.get_mut(&id)) {
         charge.amount_refunded = charge.amount;
     }
-    emit(books, context, "payment_intent.canceled", &object);
-    Ok(object)
+    let intent = shared(books, id)?;
+    emit(books, context, "payment_intent.canceled", &intent);
+    Ok(intent.render())
 }
 
 /// `POST /v1/payment_intents/{id}`
@@ -220,7 +221,7 @@ pub(super) fn update(books: &mut Books, id: &str, params: &Params) -> Result<Val
         "expand[]",
     ]])?;
     let intent = books.intents.get_mut(id).ok_or_else(|| not_found(id))?;
-    params.merge_metadata(&mut intent.metadata)?;
+    params.merge_metadata(Arc::make_mut(&mut intent.metadata))?;
     for (name, field) in [
         ("description", &mut intent.description),
         ("receipt_email", &mut intent.receipt_email),
@@ -262,6 +263,12 @@ pub(super) fn list(books: &Books, params: &Params) -> Result<Value, ApiError> {
 /// The PaymentIntent as it stands.
 pub(super) fn rendered(books: &Books, id: &str) -> Result<Value, ApiError> {
     find(books, id).map(PaymentIntent::render)
+}
+
+/// The PaymentIntent as it stands, to be kept.
+pub(super) fn shared(books: &Books, id: &str) -> Result<Arc<PaymentIntent>, ApiError> {
+    let intent = books.intents.shared(id).ok_or_else(|| not_found(id))?;
+    Ok(Arc::clone(intent))
 }
 
 /// The PaymentIntent that the path names.

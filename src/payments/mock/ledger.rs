@@ -1,6 +1,7 @@
 //! The one state: every object that Stripe would keep, and the ledger that is read off it. No rules of payment here.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::{Deserialize, Serialize};
@@ -96,10 +97,11 @@ pub(super) trait Row {
     fn created_ms(&self) -> i64;
 }
 
-/// Objects in the order of their creation, found by id. Nothing is ever taken off.
+/// Objects in the order of their creation, found by id. Nothing is ever taken off. Whoever shares one keeps it as it was: a change
+/// makes another of it.
 #[derive(Debug)]
 pub(super) struct Shelf<T> {
-    rows: Vec<T>,
+    rows: Vec<Arc<T>>,
     places: HashMap<String, usize>,
 }
 
@@ -112,21 +114,27 @@ impl<T> Default for Shelf<T> {
     }
 }
 
-impl<T: Row> Shelf<T> {
+impl<T: Row + Clone> Shelf<T> {
     /// Puts a new object on the shelf.
-    pub(super) fn add(&mut self, row: T) {
+    pub(super) fn add(&mut self, row: impl Into<Arc<T>>) {
+        let row = row.into();
         self.places.insert(row.id().to_owned(), self.rows.len());
         self.rows.push(row);
     }
 
     /// The object of that id.
     pub(super) fn get(&self, id: &str) -> Option<&T> {
+        self.shared(id).map(Arc::as_ref)
+    }
+
+    /// The object of that id as it is now, to be kept.
+    pub(super) fn shared(&self, id: &str) -> Option<&Arc<T>> {
         self.rows.get(*self.places.get(id)?)
     }
 
     /// The object of that id, to be changed.
     pub(super) fn get_mut(&mut self, id: &str) -> Option<&mut T> {
-        self.rows.get_mut(*self.places.get(id)?)
+        self.rows.get_mut(*self.places.get(id)?).map(Arc::make_mut)
     }
 
     /// How many there are.
@@ -135,8 +143,14 @@ impl<T: Row> Shelf<T> {
     }
 
     /// All objects, oldest first.
-    pub(super) fn oldest_first(&self) -> std::slice::Iter<'_, T> {
-        self.rows.iter()
+    pub(super) fn oldest_first(&self) -> impl DoubleEndedIterator<Item = &T> {
+        self.newer_than(0)
+    }
+
+    /// All but the first so many of them, oldest first.
+    pub(super) fn newer_than(&self, first: usize) -> impl DoubleEndedIterator<Item = &T> {
+        let newer = self.rows.get(first..).unwrap_or_default();
+        newer.iter().map(Arc::as_ref)
     }
 }
 
@@ -146,9 +160,9 @@ pub(super) struct Context {
     /// Milliseconds since the epoch by the mock's clock.
     pub(super) now_ms: i64,
     /// The `Request-Id`; `None` for what happens by itself, such as a late settlement.
-    pub(super) request_id: Option<String>,
+    pub(super) request_id: Option<Arc<str>>,
     /// The `Idempotency-Key`, if the request has one that counts.
-    pub(super) key: Option<String>,
+    pub(super) key: Option<Arc<str>>,
     /// What a fault does to the payment itself.
     pub(super) twist: Twist,
 }

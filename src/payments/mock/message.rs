@@ -1,5 +1,8 @@
 //! What goes into the engine and what comes out: requests and answers as plain bytes, without any HTTP library.
 
+use std::ops::Deref;
+use std::sync::Arc;
+
 use serde::{Serialize, Serializer};
 
 use super::fault::Fault;
@@ -84,30 +87,66 @@ impl MockResponse {
     }
 }
 
-/// One request that the mock has seen, in the order of arrival.
-#[derive(Debug, Clone, Serialize)]
-#[serde(rename_all = "camelCase")]
+/// One request that the mock has seen, in the order of arrival. Its parts are the request's own.
+#[derive(Debug, Clone)]
 pub struct RecordedRequest {
+    /// As it was sent.
+    pub(super) request: Arc<MockRequest>,
     /// The `Request-Id` it was given.
-    pub request_id: String,
-    /// The method.
-    pub method: String,
-    /// The path without the query.
-    pub path: String,
-    /// The raw query.
-    pub query: String,
+    pub request_id: Arc<str>,
     /// The `Idempotency-Key`; always `None` for a GET or DELETE, where Stripe ignores it.
-    pub idempotency_key: Option<String>,
-    /// The headers as sent. Serialised, the value of `Authorization` is left out.
-    #[serde(serialize_with = "without_credentials")]
-    pub headers: Vec<(String, String)>,
-    /// The raw body. Serialised as text.
-    #[serde(serialize_with = "as_text")]
-    pub body: Vec<u8>,
+    pub idempotency_key: Option<Arc<str>>,
     /// Whether the stored answer of an earlier request was given, and nothing was executed.
     pub replayed: bool,
     /// The fault that was applied, if any.
     pub fault: Option<Fault>,
+}
+
+impl Deref for RecordedRequest {
+    type Target = MockRequest;
+
+    fn deref(&self) -> &MockRequest {
+        &self.request
+    }
+}
+
+/// As `GET /_mock/requests` shows it: the body as text, and without the value of `Authorization`.
+impl Serialize for RecordedRequest {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Shown<'a> {
+            request_id: &'a str,
+            method: &'a str,
+            path: &'a str,
+            query: &'a str,
+            idempotency_key: Option<&'a str>,
+            #[serde(serialize_with = "without_credentials")]
+            headers: &'a [(String, String)],
+            body: &'a str,
+            replayed: bool,
+            fault: Option<Fault>,
+        }
+        let Self {
+            request,
+            request_id,
+            idempotency_key,
+            replayed,
+            fault,
+        } = self;
+        let shown = Shown {
+            request_id,
+            method: &request.method,
+            path: &request.path,
+            query: &request.query,
+            idempotency_key: idempotency_key.as_deref(),
+            headers: &request.headers,
+            body: &String::from_utf8_lossy(&request.body),
+            replayed: *replayed,
+            fault: *fault,
+        };
+        shown.serialize(serializer)
+    }
 }
 
 /// Looks a header up without regard to case, as HTTP demands.
@@ -116,10 +155,6 @@ fn find_header<'a>(headers: &'a [(String, String)], name: &str) -> Option<&'a st
         .iter()
         .find(|(known, _)| known.eq_ignore_ascii_case(name))
         .map(|(_, value)| value.as_str())
-}
-
-fn as_text<S: Serializer>(body: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(&String::from_utf8_lossy(body))
 }
 
 /// A recording is printed in test logs; a key that was pointed at the mock by mistake must not end up there.

@@ -25,7 +25,7 @@ const LIMIT_DEFAULT: i64 = 10;
 const LIMIT_MAX: i64 = 100;
 
 /// One page of the objects that `keep` lets through.
-pub(super) fn list<T: Row>(
+pub(super) fn list<T: Row + Clone>(
     shelf: &Shelf<T>,
     params: &Params,
     url: &str,
@@ -63,7 +63,7 @@ pub(super) fn list<T: Row>(
 }
 
 /// Where a cursor stands among the rows; an id that is nowhere is an error, one that is filtered out ends the list.
-fn position<T: Row>(
+fn position<T: Row + Clone>(
     rows: &[&T],
     shelf: &Shelf<T>,
     cursor: &str,

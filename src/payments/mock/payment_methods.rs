@@ -13,7 +13,7 @@ use super::paging::{self, LIST_PARAMS};
 use super::scenario::{self, Scenario, Verdict};
 
 /// A payment method that was made from a test card, or a card that was made from a token.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct SavedMethod {
     id: String,
     created_ms: i64,
@@ -23,7 +23,7 @@ pub(super) struct SavedMethod {
 }
 
 /// Who may pay with a method.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Owner {
     /// Whoever is first: it pays once, or is attached to a customer.
     Unclaimed,

@@ -4,10 +4,11 @@
 //! for one that comes back. What is due turns at whatever happens next to the mock ([`turn_due`]).
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::charges::{Charge, ChargeState};
+use super::charges::{Charge, ChargeState, emit_charge};
 use super::errors::ApiError;
 use super::events::emit;
 use super::form::Params;
@@ -19,7 +20,7 @@ use super::scenario::RefundCourse;
 pub(super) const TURN_AFTER_MS: i64 = 60_000;
 
 /// One refund.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Refund {
     id: String,
     created_ms: i64,
@@ -33,7 +34,7 @@ pub(super) struct Refund {
     failure_reason: Option<&'static str>,
     metadata: BTreeMap<String, String>,
     /// The `Idempotency-Key` that made it.
-    key: Option<String>,
+    key: Option<Arc<str>>,
 }
 
 /// The refunds that will turn by themselves.
@@ -68,7 +69,7 @@ impl Refund {
         let payment = self.payment_intent.as_ref().unwrap_or(&self.charge);
         RefundRow {
             id: self.id.clone(),
-            idempotency_key: self.key.clone(),
+            idempotency_key: self.key.as_deref().map(str::to_owned),
             charge_id: self.metadata.get("charge_id").cloned(),
             payment_id: payment.clone(),
             amount: self.amount,
@@ -144,7 +145,7 @@ pub(super) fn create(
     }
     let course = charge.instrument.scenario.refunds;
     let pending = context.twist == Twist::Processing || course == RefundCourse::PendingThenSucceeds;
-    let refund = Refund {
+    let refund = Arc::new(Refund {
         id: new_id("re"),
         created_ms: context.now_ms,
         amount,
@@ -156,15 +157,14 @@ pub(super) fn create(
         failure_reason: None,
         metadata,
         key: context.key.clone(),
-    };
+    });
     plan_turn(books, context, course, &refund.id);
-    let object = refund.render();
-    emit(books, context, "refund.created", &object);
+    emit(books, context, "refund.created", &refund);
     if let Some(charge) = books.charges.get_mut(&refund.charge) {
         charge.amount_refunded += amount;
-        let object = charge.render();
-        emit(books, context, "charge.refunded", &object);
     }
+    emit_charge(books, context, "charge.refunded", &refund.charge);
+    let object = refund.render();
     books.refunds.add(refund);
     Ok(object)
 }
@@ -245,9 +245,11 @@ pub(super) fn settle(books: &mut Books, context: &Context, id: &str, success: bo
     };
     refund.status = status;
     refund.failure_reason = (!success).then_some("unknown");
-    let (object, amount, charge) = (refund.render(), refund.amount, refund.charge.clone());
-    emit(books, context, event, &object);
-    emit(books, context, "charge.refund.updated", &object);
+    let (amount, charge) = (refund.amount, refund.charge.clone());
+    if let Some(refund) = books.refunds.shared(id).cloned() {
+        emit(books, context, event, &refund);
+        emit(books, context, "charge.refund.updated", &refund);
+    }
     if !success && let Some(charge) = books.charges.get_mut(&charge) {
         charge.amount_refunded -= amount;
     }

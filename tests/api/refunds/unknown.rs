@@ -215,7 +215,7 @@ on_both_stores! {
             let late = ended.json()["refund"]["idempotencyKey"].as_str().unwrap().to_owned();
             // The provider rolls the first send forward, under its own key and with its own bytes.
             let request = app.mock.requests().into_iter().find(|request| request.idempotency_key.as_deref() == Some(&late)).unwrap();
-            app.by_another_program("/v1/refunds", &late, &String::from_utf8(request.body).unwrap()).await;
+            app.by_another_program("/v1/refunds", &late, &String::from_utf8(request.body.clone()).unwrap()).await;
             let again = give(&app, charge, key.map(|_| "k2")).await;
             // Another key may be meant to make up for the one that was given up: it waits for a person, too.
             again.assert_refund(409, "refund_needs_review", "unknown", if key.is_some() { "after_change" } else { "later" });

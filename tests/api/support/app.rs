@@ -320,7 +320,7 @@ impl TestApp {
             .requests()
             .into_iter()
             .filter(|request| request.method == "POST" && !request.path.ends_with("/cancel"))
-            .filter_map(|request| request.idempotency_key)
+            .filter_map(|request| request.idempotency_key.as_deref().map(str::to_owned))
             .collect()
     }
 

@@ -94,22 +94,17 @@ impl TestApp {
     }
 
     fn check_bytes(&self) {
-        let mut bodies: BTreeMap<String, (String, Vec<u8>)> = BTreeMap::new();
+        let mut bodies = BTreeMap::new();
         for request in self.mock.requests() {
             if request.method != "POST" || is_of_another_program(&request.headers) {
                 continue;
             }
+            let sent = (request.path.clone(), request.body.clone());
             let key = request
                 .idempotency_key
-                .unwrap_or_else(|| panic!("a POST without a key: {}", request.path));
-            let first = bodies
-                .entry(key.clone())
-                .or_insert_with(|| (request.path.clone(), request.body.clone()));
-            assert_eq!(
-                *first,
-                (request.path, request.body),
-                "O4: {key} was sent with other bytes"
-            );
+                .unwrap_or_else(|| panic!("a POST without a key: {}", sent.0));
+            let first = bodies.entry(key.clone()).or_insert_with(|| sent.clone());
+            assert_eq!(*first, sent, "O4: {key} was sent with other bytes");
         }
     }
 

@@ -133,7 +133,7 @@ async fn events_tell_the_story_with_the_key_that_caused_them() {
     let succeeded = &events[2];
     assert_eq!(succeeded["data"]["object"], intent);
     assert_eq!(succeeded["request"]["idempotency_key"], "k");
-    assert_eq!(succeeded["request"]["id"], mock.requests()[0].request_id);
+    assert_eq!(succeeded["request"]["id"], *mock.requests()[0].request_id);
     let (_, one) = get(
         &mock,
         &format!("/v1/events/{}", succeeded["id"].as_str().unwrap()),
