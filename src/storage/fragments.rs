@@ -86,14 +86,19 @@ impl<G> ValidGrouping<G> for Condition {
     type IsAggregate = is_aggregate::Never;
 }
 
-/// Invoices that nobody has paid: the index `invoices_unpaid`.
-pub fn unpaid_invoice() -> Condition {
-    Condition("invoices.status <> 'paid'")
-}
-
 /// Keys in progress: the index `keys_in_progress`.
 pub fn key_in_progress() -> Condition {
     Condition("idempotency_keys.status = 'in_progress'")
+}
+
+/// Charges that took money: the index `charges_paid_by_payment`.
+pub fn charge_paid() -> Condition {
+    Condition("charges.status = 'succeeded'")
+}
+
+/// All other charges: the index `charges_tried_by_payment`.
+pub fn charge_not_paid() -> Condition {
+    Condition("charges.status <> 'succeeded'")
 }
 
 /// Charges without a verdict: the index `charges_without_verdict`.

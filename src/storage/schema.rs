@@ -155,12 +155,20 @@ diesel::table! {
     }
 }
 
+diesel::table! {
+    unpaid_invoices (created_at_ms, invoice_id) {
+        created_at_ms -> BigInt,
+        invoice_id -> Text,
+    }
+}
+
 diesel::joinable!(charge_evidence -> charges (charge_id));
 diesel::joinable!(charges -> idempotency_keys (idempotency_key));
 diesel::joinable!(charges -> invoices (invoice_id));
 diesel::joinable!(refund_evidence -> refunds (refund_id));
 diesel::joinable!(refunds -> charges (charge_id));
 diesel::joinable!(refunds -> idempotency_keys (idempotency_key));
+diesel::joinable!(unpaid_invoices -> invoices (invoice_id));
 
 diesel::allow_tables_to_appear_in_same_query!(
     agent_spending,
@@ -172,4 +180,5 @@ diesel::allow_tables_to_appear_in_same_query!(
     provider_events,
     refund_evidence,
     refunds,
+    unpaid_invoices,
 );

@@ -148,7 +148,7 @@ on_both_stores! {
         let open = app.charge("inv_declined").await.json()["charge"]["providerPaymentId"].as_str().unwrap().to_owned();
         let shared = app.database.words("SELECT provider_payment_id AS value FROM charges WHERE invoice_id = 'inv_ok'").await.remove(0);
         // A database that has lost its guard.
-        app.database.execute("DROP INDEX charges_paid_by").await;
+        app.database.execute("DROP INDEX charges_paid_by_payment").await;
         for (invoice_id, payment_id) in [("inv_gone", "seen.by.ann"), ("inv_unpaid", open.as_str()), ("inv_shared", shared.as_str())] {
             let sql = format!("UPDATE charges SET provider_payment_id = '{payment_id}' WHERE invoice_id = '{invoice_id}'");
             assert_eq!(app.database.execute(&sql).await, 1);

@@ -150,8 +150,15 @@ on_both_stores! {
             app.invoice_with(&format!("inv_{n}"), json!({"customerId": if n % 2 == 0 { "cus_even" } else { "cus_odd" }})).await;
         }
         // All in one millisecond: the id alone must keep the order.
-        app.database.execute("UPDATE invoices SET created_at_ms = 1000 WHERE id IN ('inv_2', 'inv_3', 'inv_4')").await;
-        app.database.execute("UPDATE invoices SET created_at_ms = 500 WHERE id IN ('inv_0', 'inv_1')").await;
+        for step in [
+            "CREATE TABLE moved AS SELECT * FROM invoices WHERE id < 'inv_5'",
+            "UPDATE moved SET created_at_ms = CASE WHEN id < 'inv_2' THEN 500 ELSE 1000 END",
+            "DELETE FROM invoices WHERE id < 'inv_5'",
+            "INSERT INTO invoices SELECT * FROM moved",
+            "DROP TABLE moved",
+        ] {
+            app.database.execute(step).await;
+        }
         let charge = app.charge("inv_6").await;
         assert_eq!(app.post("/v1/invoices/inv_0/void", &json!({})).await.status, 200);
 
@@ -162,8 +169,9 @@ on_both_stores! {
             assert_eq!(pages(&app, &format!("/v1/invoices?limit={limit}")).await.concat(), all.concat(), "limit {limit}");
         }
         assert_eq!(pages(&app, "/v1/invoices?limit=7").await.len(), 1, "a full last page has no next one");
-        let table: [(&str, &[&str]); 6] = [
+        let table: [(&str, &[&str]); 7] = [
             ("status=paid", &["inv_6"]), ("status=void", &["inv_0"]), ("status=open&customerId=cus_even", &["inv_4", "inv_2"]),
+            ("status=open", &["inv_5", "inv_4", "inv_3", "inv_2", "inv_1"]),
             ("customerId=cus_odd", &["inv_5", "inv_3", "inv_1"]), ("status=paid&customerId=cus_odd", &[]), ("customerId=cus_nobody", &[]),
         ];
         for (query, ids) in table {

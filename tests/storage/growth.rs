@@ -136,6 +136,10 @@ mod postgres {
             call!("a look", |store| store.charge_snapshot("inv_00001500"));
             call!("charges of a payment", |store| store
                 .charges_of_payment("pi_00001500"));
+            call!("refunds of a payment", |store| store
+                .refunds_of_payment("pi_00001500"));
+            call!("refunds by the provider's id", |store| store
+                .refunds_given_by("re_00001500"));
             for status in ["pending", "processing", "needs_review"] {
                 let filter = ChargeFilter {
                     status: Some(status.into()),

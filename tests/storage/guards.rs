@@ -86,6 +86,8 @@ on_both_stores! {
             ("invoices", "amount_cents = 1251"),
             ("invoices", "currency = 'eur'"),
             ("invoices", "customer_id = 'cus_2'"),
+            ("invoices", "created_at_ms = created_at_ms + 1"),
+            ("invoices", "id = id || '2'"),
         ];
         for (table, change) in frozen {
             refused(&store, "frozen", &format!("UPDATE {table} SET {change}")).await;

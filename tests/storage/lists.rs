@@ -6,6 +6,7 @@ use chargeonce::charges::repository::ChargeFilter;
 use chargeonce::invoices::model::{Invoice, InvoiceStatus};
 use chargeonce::invoices::repository::InvoiceFilter;
 
+use crate::migrations::script;
 use crate::support::{Fixture, attempt, failed, invoice, succeeded};
 
 on_both_stores! {
@@ -56,6 +57,33 @@ on_both_stores! {
             let found: Vec<String> = store.list_invoices(&filter).await.unwrap().into_iter().map(|invoice| invoice.id).collect();
             assert_eq!(found, ids, "{status:?} {customer_id:?}");
         }
+    }
+
+    async fn what_is_unpaid_is_known_whoever_changes_it_and_from_before_it_was_kept(engine) {
+        let store = Fixture::open(engine).await;
+        for n in 0..4 {
+            store.insert(&Invoice { created_at_ms: 1_000 + n, ..invoice(&format!("inv_{n}")) }).await;
+        }
+        let listed = async |status| -> Vec<String> {
+            let filter = InvoiceFilter { status: Some(status), customer_id: None, after: None, limit: 10 };
+            store.list_invoices(&filter).await.unwrap().into_iter().map(|invoice| invoice.id).collect()
+        };
+        let kept = || store.database.words("SELECT invoice_id AS value FROM unpaid_invoices ORDER BY created_at_ms");
+        for (change, unpaid) in [
+            ("UPDATE invoices SET status = 'void' WHERE id = 'inv_0'", &["inv_0", "inv_1", "inv_2", "inv_3"][..]),
+            ("UPDATE invoices SET status = 'paid' WHERE id = 'inv_1'", &["inv_0", "inv_2", "inv_3"]),
+            ("DELETE FROM invoices WHERE id = 'inv_2'", &["inv_0", "inv_3"]),
+            ("DELETE FROM invoices WHERE id = 'inv_1'", &["inv_0", "inv_3"]),
+        ] {
+            store.database.execute(change).await;
+            assert_eq!(kept().await, unpaid, "{change}");
+        }
+        let mut session = store.database.session().await;
+        for step in ["down.sql", "up.sql"] {
+            session.batch(&script(engine, "2026-11-30-000015_keep_unpaid_invoices", step)).await;
+        }
+        assert_eq!(kept().await, ["inv_0", "inv_3"]);
+        assert_eq!((listed(InvoiceStatus::Open).await, listed(InvoiceStatus::Void).await), (vec!["inv_3".into()], vec!["inv_0".into()]));
     }
 
     async fn charges_are_listed_newest_first_by_invoice_and_status_and_in_pages(engine) {

@@ -98,7 +98,7 @@ fn migrations(engine: Engine) -> Vec<String> {
     names
 }
 
-fn script(engine: Engine, name: &str, file: &str) -> String {
+pub fn script(engine: Engine, name: &str, file: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join(folder(engine))
         .join(name)

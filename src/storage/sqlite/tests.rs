@@ -137,7 +137,7 @@ struct Step {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_statement_goes_through_what_is_finished() {
     const OPEN: [&str; 5] = [
-        "invoices_unpaid",
+        "unpaid_invoices",
         "keys_in_progress",
         "charges_without_verdict",
         "refunds_without_verdict",

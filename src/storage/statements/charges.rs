@@ -28,7 +28,9 @@ macro_rules! charge_statements {
             use crate::idempotency::repository::Reading;
             use crate::idempotency::reservation::Reservation;
             use crate::storage::StorageError;
-            use crate::storage::fragments::{charge_without_verdict, is_without_verdict, now};
+            use crate::storage::fragments::{
+                charge_not_paid, charge_paid, charge_without_verdict, is_without_verdict, now,
+            };
             use crate::storage::rows::{ChargeRow, InvoiceRow, KeyRow, SnapshotRow, snapshot};
             use crate::storage::schema::{charges, idempotency_keys, invoices};
             use crate::storage::$backend::{self as backend, Connection, $store};
@@ -177,7 +179,16 @@ macro_rules! charge_statements {
                     let rows = look!(self, $transaction, async |conn| {
                         Ok::<_, StorageError>(
                             charges::table
-                                .filter(charges::provider_payment_id.eq(payment_id))
+                                .filter(
+                                    charges::provider_payment_id
+                                        .eq(payment_id)
+                                        .and(charge_paid()),
+                                )
+                                .or_filter(
+                                    charges::provider_payment_id
+                                        .eq(payment_id)
+                                        .and(charge_not_paid()),
+                                )
                                 .order(charges::id)
                                 .select(ChargeRow::as_select())
                                 .load::<ChargeRow>(conn)

@@ -1,5 +1,26 @@
 //! Invoices, and what the store says of itself.
 
+/// Reads a page of a query for invoices, newest first: in the order of an index of these two columns.
+macro_rules! page {
+    ($store:expr, $transaction:ident, $query:expr, $filter:expr, $created_at_ms:expr, $id:expr) => {{
+        let mut query = $query;
+        if let Some((created_at_ms, id)) = &$filter.after {
+            // The first condition follows from the second, and is the one that an index can be entered by.
+            query = query.filter($created_at_ms.le(created_at_ms)).filter(
+                $created_at_ms
+                    .lt(created_at_ms)
+                    .or($created_at_ms.eq(created_at_ms).and($id.lt(id))),
+            );
+        }
+        let query = query
+            .order(($created_at_ms.desc(), $id.desc()))
+            .limit($filter.limit);
+        unit!($store, $transaction, async |conn| {
+            Ok::<_, StorageError>(query.load::<InvoiceRow>(conn).await?)
+        })
+    }};
+}
+
 macro_rules! invoice_statements {
     ($store:ident, $backend:ident, $transaction:ident) => {
         pub mod $backend {
@@ -22,9 +43,11 @@ macro_rules! invoice_statements {
             };
             use crate::storage::connect::{newest_version, pool_state};
             use crate::storage::fragments::__diesel_schema_migrations;
-            use crate::storage::fragments::{live_charge, now, open_invoice, unpaid_invoice};
+            use crate::storage::fragments::{live_charge, now, open_invoice};
             use crate::storage::rows::{InvoiceRow, KeyRow};
-            use crate::storage::schema::{idempotency_keys, installation, invoices};
+            use crate::storage::schema::{
+                idempotency_keys, installation, invoices, unpaid_invoices,
+            };
             use crate::storage::$backend::{self as backend, Connection, $store};
             use crate::storage::{PoolState, StorageError, StoreCondition, StoreInfo};
 
@@ -125,35 +148,45 @@ macro_rules! invoice_statements {
                     &self,
                     filter: &InvoiceFilter,
                 ) -> Result<Vec<Invoice>, StorageError> {
-                    let mut query = invoices::table.select(InvoiceRow::as_select()).into_boxed();
-                    if let Some(status) = filter.status {
+                    let rows = match filter.status {
                         // A customer's invoices are few, and found by the customer.
-                        if status != InvoiceStatus::Paid && filter.customer_id.is_none() {
-                            query = query.filter(unpaid_invoice());
+                        Some(status @ (InvoiceStatus::Open | InvoiceStatus::Void))
+                            if filter.customer_id.is_none() =>
+                        {
+                            let query = unpaid_invoices::table
+                                .inner_join(invoices::table)
+                                .filter(invoices::status.eq(status.as_str()))
+                                .select(InvoiceRow::as_select())
+                                .into_boxed();
+                            page!(
+                                self,
+                                $transaction,
+                                query,
+                                filter,
+                                unpaid_invoices::created_at_ms,
+                                unpaid_invoices::invoice_id
+                            )
                         }
-                        query = query.filter(invoices::status.eq(status.as_str()));
-                    }
-                    if let Some(customer_id) = &filter.customer_id {
-                        query = query.filter(invoices::customer_id.eq(customer_id));
-                    }
-                    if let Some((created_at_ms, id)) = &filter.after {
-                        // The first condition follows from the second, and is the one that an index can be entered by.
-                        query = query
-                            .filter(invoices::created_at_ms.le(created_at_ms))
-                            .filter(
-                                invoices::created_at_ms.lt(created_at_ms).or(
-                                    invoices::created_at_ms
-                                        .eq(created_at_ms)
-                                        .and(invoices::id.lt(id)),
-                                ),
-                            );
-                    }
-                    let query = query
-                        .order((invoices::created_at_ms.desc(), invoices::id.desc()))
-                        .limit(filter.limit);
-                    let rows = unit!(self, $transaction, async |conn| {
-                        Ok::<_, StorageError>(query.load::<InvoiceRow>(conn).await?)
-                    })?;
+                        Some(InvoiceStatus::Open | InvoiceStatus::Void | InvoiceStatus::Paid)
+                        | None => {
+                            let mut query =
+                                invoices::table.select(InvoiceRow::as_select()).into_boxed();
+                            if let Some(status) = filter.status {
+                                query = query.filter(invoices::status.eq(status.as_str()));
+                            }
+                            if let Some(customer_id) = &filter.customer_id {
+                                query = query.filter(invoices::customer_id.eq(customer_id));
+                            }
+                            page!(
+                                self,
+                                $transaction,
+                                query,
+                                filter,
+                                invoices::created_at_ms,
+                                invoices::id
+                            )
+                        }
+                    }?;
                     rows.into_iter().map(Invoice::try_from).collect()
                 }
 

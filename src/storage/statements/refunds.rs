@@ -28,7 +28,9 @@ macro_rules! refund_statements {
                 NewRefund, RefundFilter, RefundRepository, RefundResolution, RefundSnapshot,
             };
             use crate::storage::StorageError;
-            use crate::storage::fragments::{is_without_verdict, now, refund_without_verdict};
+            use crate::storage::fragments::{
+                charge_paid, is_without_verdict, now, refund_without_verdict,
+            };
             use crate::storage::refund_rows::{RefundFailureColumns, RefundRow};
             use crate::storage::rows::{ChargeRow, KeyRow};
             use crate::storage::schema::{charges, idempotency_keys, refunds};
@@ -233,7 +235,7 @@ macro_rules! refund_statements {
                             refunds::table
                                 .inner_join(charges::table)
                                 .filter(charges::provider_payment_id.eq(payment_id))
-                                .filter(charges::status.eq("succeeded"))
+                                .filter(charge_paid())
                                 .order(refunds::id.desc())
                                 .select(RefundRow::as_select())
                                 .load::<RefundRow>(conn)

@@ -1,0 +1,13 @@
+DROP INDEX refunds_by_provider_refund;
+DROP INDEX charges_tried_by_payment;
+DROP INDEX charges_paid_by_payment;
+CREATE INDEX charges_of_payment ON charges (provider_payment_id) WHERE provider_payment_id IS NOT NULL;
+CREATE UNIQUE INDEX charges_paid_by ON charges (provider, provider_payment_id) WHERE status = 'succeeded';
+CREATE INDEX invoices_unpaid ON invoices (created_at_ms, id) WHERE status <> 'paid';
+DROP TRIGGER invoices_time_is_frozen ON invoices;
+DROP TRIGGER invoices_unpaid_while_there ON invoices;
+DROP TRIGGER invoices_unpaid_until_paid ON invoices;
+DROP TRIGGER invoices_unpaid_when_new ON invoices;
+DROP FUNCTION remove_unpaid_invoice;
+DROP FUNCTION add_unpaid_invoice;
+DROP TABLE unpaid_invoices;
