@@ -42,8 +42,10 @@ impl Routes {
             .collect()
     }
 
-    /// Mounts them.
-    pub fn mount(self, config: &mut ServiceConfig) {
+    /// Mounts them. They are tried in this order, three times for each request, and a path with a parameter is a regular expression: so
+    /// those without come first.
+    pub fn mount(mut self, config: &mut ServiceConfig) {
+        self.mounted.sort_by_key(|path| path.path.contains('{'));
         for path in self.mounted {
             config.service(path);
         }
