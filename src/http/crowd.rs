@@ -23,6 +23,9 @@ use crate::tasks::holding;
 /// Whoever asks how the service is hears it most of all when it has too much to do.
 const ALWAYS_ANSWERED: [&str; 3] = ["/health/live", "/health/ready", "/metrics"];
 
+/// Beyond so many requests at once, memory counts for more than the moment that it takes to save it.
+const CROWDED: usize = 256;
+
 /// What the middleware knows.
 pub struct Crowd {
     /// The requests that are worked on.
@@ -40,16 +43,19 @@ pub async fn within_bounds(
     if ALWAYS_ANSWERED.contains(&request.match_info().unprocessed()) {
         return Ok(next.call(request).await?.map_into_boxed_body());
     }
-    let place = match request.app_data::<Data<Crowd>>() {
+    let (place, crowded) = match request.app_data::<Data<Crowd>>() {
         Some(crowd) => {
             let taken = crowd.requests.enter();
-            taken.inspect_err(|_| crowd.metrics.request_refused())
+            let taken = taken.inspect_err(|_| crowd.metrics.request_refused());
+            (taken, crowd.requests.taken() > CROWDED)
         }
-        None => Err(Problem::internal()),
+        None => (Err(Problem::internal()), false),
     };
     match place {
         Ok(place) => {
-            tighten(request.headers_mut());
+            if crowded {
+                tighten(request.headers_mut());
+            }
             let place = Arc::new(place);
             let serving = holding(Some(Arc::clone(&place)), next.call(request));
             let response = serving.await?.map_into_boxed_body();

@@ -246,9 +246,11 @@ fn session_settings(timeout: Duration) -> String {
 /// than running it. And a plan that was made while the tables were small must not read them whole once they are large.
 ///
 /// Where a table has to be read whole all the same, the server takes that for so dear that it would compile the statement first,
-/// for a tenth of a second and more. See [`makes_plans_anew`] for plans that were made when there were next to no rows.
+/// for a tenth of a second and more. And for how many rows are wanted it reckons with a tenth of them all, and would take other processes
+/// to help. See [`makes_plans_anew`] for plans that were made when there were next to no rows.
 const BY_INDEX: &str = "SET plan_cache_mode = force_generic_plan; SET jit = off; \
-    SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_material = off";
+    SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_material = off; \
+    SET max_parallel_workers_per_gather = 0";
 
 /// While a table has a few rows at most, all ways to read it cost the same, and the server may take one that reads all of it. It
 /// keeps that plan until the table is analysed the next time, a minute later or never, while the table grows to thousands.

@@ -156,7 +156,8 @@ diesel::table! {
 }
 
 diesel::table! {
-    unpaid_invoices (created_at_ms, invoice_id) {
+    unpaid_invoices (status, created_at_ms, invoice_id) {
+        status -> Text,
         created_at_ms -> BigInt,
         invoice_id -> Text,
     }

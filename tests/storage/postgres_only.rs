@@ -7,6 +7,7 @@ use chargeonce::invoices::model::InvoiceStatus;
 use chargeonce::invoices::repository::InvoiceFilter;
 use chargeonce::storage::{SharedStore, StorageError, StoreSettings, connect};
 
+use crate::migrations::script;
 use crate::support::{
     Engine, Fixture, LEASE_MS, attempt, insertion, invoice, reservation, response, succeeded,
 };
@@ -157,6 +158,61 @@ mod postgres {
             "what was cut off was rolled back"
         );
         assert!(store.begin_attempt(&new).await.unwrap().is_some());
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    #[ignore = "needs PostgreSQL: make test"]
+    async fn an_invoice_that_is_made_while_the_unpaid_ones_are_gathered_is_one_of_them() {
+        let name = "2026-11-30-000015_keep_unpaid_invoices";
+        let store = Fixture::open(Engine::Postgres).await;
+        let mut migrating = store.database.session().await;
+        migrating
+            .batch(&script(Engine::Postgres, name, "down.sql"))
+            .await;
+        let mut other = store.database.session().await;
+        other.run("BEGIN").await;
+        other
+            .run(
+                "INSERT INTO invoices (id, customer_id, amount_cents, currency, metadata, status, revision, created_at_ms, \
+                 updated_at_ms) VALUES ('inv_late', 'cus_1', 1999, 'usd', '{}', 'open', 1, 1, 1)",
+            )
+            .await;
+
+        let up = script(Engine::Postgres, name, "up.sql");
+        let migrated = tokio::spawn(async move { migrating.batch(&up).await });
+        somebody_waits(&store).await;
+        other.run("COMMIT").await;
+        migrated.await.unwrap();
+
+        let kept = "SELECT invoice_id AS value FROM unpaid_invoices";
+        assert_eq!(store.database.words(kept).await, ["inv_late"]);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    #[ignore = "needs PostgreSQL: make test"]
+    async fn invoices_are_restored_and_paid_by_programs_that_have_no_search_path() {
+        let store = Fixture::open(Engine::Postgres).await;
+        store.invoice("inv_1").await;
+        store.invoice("inv_2").await;
+        let mut other = store.database.session().await;
+        other.run("SET search_path = ''").await;
+        other
+            .run("UPDATE public.invoices SET status = 'paid' WHERE id = 'inv_1'")
+            .await;
+        // As a dump of the data alone has them: both tables.
+        other
+            .run("CREATE TABLE public.dump AS SELECT * FROM public.invoices")
+            .await;
+        other.run("DELETE FROM public.invoices").await;
+        other
+            .run("INSERT INTO public.unpaid_invoices SELECT status, created_at_ms, id FROM public.dump WHERE id = 'inv_2'")
+            .await;
+        other
+            .run("INSERT INTO public.invoices SELECT * FROM public.dump")
+            .await;
+
+        let kept = "SELECT invoice_id AS value FROM unpaid_invoices";
+        assert_eq!(store.database.words(kept).await, ["inv_2"]);
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -8,6 +8,5 @@ DROP TRIGGER invoices_time_is_frozen ON invoices;
 DROP TRIGGER invoices_unpaid_while_there ON invoices;
 DROP TRIGGER invoices_unpaid_until_paid ON invoices;
 DROP TRIGGER invoices_unpaid_when_new ON invoices;
-DROP FUNCTION remove_unpaid_invoice;
-DROP FUNCTION add_unpaid_invoice;
+DROP FUNCTION keep_unpaid_invoice;
 DROP TABLE unpaid_invoices;

@@ -189,13 +189,18 @@ macro_rules! charge_statements {
                                         .eq(payment_id)
                                         .and(charge_not_paid()),
                                 )
-                                .order(charges::id)
                                 .select(ChargeRow::as_select())
                                 .load::<ChargeRow>(conn)
                                 .await?,
                         )
                     })?;
-                    rows.into_iter().map(Charge::try_from).collect()
+                    // Not by the database: where there are few charges it would rather go through all of them in order.
+                    let charges: Result<Vec<_>, _> =
+                        rows.into_iter().map(Charge::try_from).collect();
+                    charges.map(|mut charges| {
+                        charges.sort_by(|one, other| one.id.cmp(&other.id));
+                        charges
+                    })
                 }
 
                 async fn find_charge(&self, id: &str) -> Result<Option<Charge>, StorageError> {

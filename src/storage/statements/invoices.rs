@@ -155,7 +155,9 @@ macro_rules! invoice_statements {
                         {
                             let query = unpaid_invoices::table
                                 .inner_join(invoices::table)
+                                .filter(unpaid_invoices::status.eq(status.as_str()))
                                 .filter(invoices::status.eq(status.as_str()))
+                                .filter(invoices::created_at_ms.eq(unpaid_invoices::created_at_ms))
                                 .select(InvoiceRow::as_select())
                                 .into_boxed();
                             page!(
