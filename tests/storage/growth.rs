@@ -75,8 +75,19 @@ async fn rows_read(database: &TestDatabase) -> i64 {
 
 /// How many rows a call reads on a connection of its own.
 async fn counted(database: &TestDatabase, call: impl AsyncFnOnce(&SharedStore)) -> i64 {
+    counted_with(database, true, call).await
+}
+
+/// The same with or without plans that are kept.
+async fn counted_with(
+    database: &TestDatabase,
+    statement_cache: bool,
+    call: impl AsyncFnOnce(&SharedStore),
+) -> i64 {
     let before = rows_read(database).await;
-    let store = connect(&StoreSettings::new(&database.url)).await.unwrap();
+    let mut settings = StoreSettings::new(&database.url);
+    settings.statement_cache = statement_cache;
+    let store = connect(&settings).await.unwrap();
     call(&store).await;
     drop(store);
     rows_read(database).await - before
@@ -212,8 +223,15 @@ mod postgres {
     #[ignore = "needs PostgreSQL: make test"]
     async fn a_charge_does_not_read_what_else_is_open() {
         let database = much_open_though_little_is_counted().await;
-        let read = counted(&database, async |store| charge_two(store, "inv_1").await).await;
-        assert!(read <= READ_MAX, "{read} rows were read");
+        for statement_cache in [true, false] {
+            let id = format!("inv_{statement_cache}");
+            let charging = async |store: &SharedStore| charge_two(store, &id).await;
+            let read = counted_with(&database, statement_cache, charging).await;
+            assert!(
+                read <= READ_MAX,
+                "{read} rows were read, plans kept: {statement_cache}"
+            );
+        }
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
