@@ -6,6 +6,7 @@ use super::model::{Charge, CustomerCharged, Retry};
 use crate::access::limits::OverLimit;
 use crate::error::{Code, Problem};
 use crate::idempotency::reservation::StoredResponse;
+use crate::money::words;
 use crate::payments::outcome::{Failure, FailureKind};
 
 /// The failure's code of a charge that an operator has ended as failed.
@@ -193,7 +194,8 @@ pub fn limit_exceeded(currency: &str, over: OverLimit) -> Problem {
             "This API key has no limit for {code} and may not charge in it, so nothing was charged. Do not call again; ask the operator to charge this invoice."
         )),
         OverLimit::Charge { limit_minor } => problem(format!(
-            "This charge is over the limit of {limit_minor} {code} (minor units) for this API key, so nothing was charged. Do not call again; ask the operator to charge this invoice."
+            "This charge is over the limit of {} for this API key, so nothing was charged. Do not call again; ask the operator to charge this invoice.",
+            words(limit_minor, currency)
         )),
         OverLimit::Day {
             limit_minor,
@@ -201,7 +203,8 @@ pub fn limit_exceeded(currency: &str, over: OverLimit) -> Problem {
         } => {
             let seconds = seconds_up(left_ms).max(1);
             problem(format!(
-                "With this charge the API key would be over its limit of {limit_minor} {code} (minor units) a day, so nothing was charged. Call again in {seconds} seconds, when the next day (UTC) begins, or ask the operator."
+                "With this charge the API key would be over its limit of {} a day, so nothing was charged. Call again in {seconds} seconds, when the next day (UTC) begins, or ask the operator.",
+                words(limit_minor, currency)
             ))
             .later(CustomerCharged::No, seconds)
         }

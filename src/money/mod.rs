@@ -149,6 +149,14 @@ impl Money {
     }
 }
 
+/// Any amount of minor units for people, whoever keeps it: `USD 12.50`.
+pub fn words(amount_minor: i64, currency_code: &str) -> String {
+    Currency::parse(currency_code).map_or_else(
+        |_| format!("{amount_minor} {currency_code} in minor units"),
+        |currency| Money::display(amount_minor, currency).to_string(),
+    )
+}
+
 /// For people: `USD 12.50`, `JPY 1250`, `KWD 5.120`.
 impl fmt::Display for Money {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -182,6 +190,18 @@ impl MoneyError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn any_amount_has_words() {
+        for (amount_minor, code, expected) in [
+            (250, "usd", "USD 2.50"),
+            (0, "usd", "USD 0.00"),
+            (1250, "jpy", "JPY 1250"),
+            (7, "???", "7 ??? in minor units"),
+        ] {
+            assert_eq!(words(amount_minor, code), expected);
+        }
+    }
 
     #[test]
     fn every_currency_takes_its_least_and_its_most_and_nothing_beyond() {

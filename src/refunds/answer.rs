@@ -8,6 +8,7 @@ use crate::charges::answer::RESOLVED_AS_FAILED;
 use crate::charges::model::{Charge, ChargeStatus, CustomerCharged, Retry};
 use crate::error::{Code, Problem};
 use crate::idempotency::reservation::StoredResponse;
+use crate::money::words;
 use crate::payments::outcome::{Failure, FailureKind};
 
 /// The code of a refund over more than is left at the provider.
@@ -190,11 +191,11 @@ pub fn of_another_provider(charge: &Charge) -> Problem {
 
 /// The problem for a part that is larger than what is left.
 pub fn exceeds(rest_minor: i64, currency: &str) -> Problem {
-    let code = currency.to_ascii_uppercase();
+    let rest = words(rest_minor, currency);
     problem(
         Code::RefundExceedsCharge,
         format!(
-            "Only {rest_minor} {code} (minor units) of this charge are left to give back, so nothing was given back by this call. Ask for no more than that, or look at the charge's refunds."
+            "Only {rest} (amountCents {rest_minor}) of this charge is left to give back, so nothing was given back by this call. Ask for no more than that, or look at the charge's refunds."
         ),
         RefundOutlook::settled(Refunded::No, Retry::AfterChange),
     )
