@@ -34,6 +34,12 @@ pub fn now_plus(milliseconds: i64) -> clock_ms<i64> {
     clock_ms(milliseconds)
 }
 
+/// The same, read once for the whole statement: a limit by which an index can be entered. Where the clock is read anew for each row,
+/// every row is looked at.
+pub fn moment(offset_ms: i64) -> SqlLiteral<BigInt> {
+    sql(&format!("(SELECT clock_ms({offset_ms}))"))
+}
+
 /// The key's row, while this token holds it.
 #[diesel::dsl::auto_type]
 pub fn held<'a>(key: &'a str, lease_token: &'a str) -> _ {
@@ -42,12 +48,6 @@ pub fn held<'a>(key: &'a str, lease_token: &'a str) -> _ {
         .filter(idempotency_keys::key.eq(key))
         .filter(idempotency_keys::lease_token.eq(lease_token))
         .filter(open)
-}
-
-/// The same, read once for the whole statement: a limit by which an index can be entered. Where the clock is read anew for each row,
-/// every row is looked at.
-pub fn moment(offset_ms: i64) -> SqlLiteral<BigInt> {
-    sql(&format!("(SELECT clock_ms({offset_ms}))"))
 }
 
 // Conditions in the words of partial indexes, without parameters. A plan that is made once for all values cannot enter such an index

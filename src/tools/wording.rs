@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::backend::ToolReply;
 use super::catalogue::ToolName;
-use crate::money::Money;
+use crate::money::words;
 
 /// How many invoices of a list are named.
 const NAMED_MAX: usize = 20;
@@ -90,12 +90,10 @@ fn invoice(body: &Value) -> String {
 
 /// `USD 12.50`.
 fn money(body: &Value) -> String {
-    let (minor, currency) = (
+    words(
         body["amountCents"].as_i64().unwrap_or_default(),
         text(body, "currency"),
-    );
-    Money::stored(minor, currency)
-        .map_or_else(|_| format!("{minor} {currency}"), |money| money.to_string())
+    )
 }
 
 fn text<'a>(body: &'a Value, member: &str) -> &'a str {

@@ -196,9 +196,7 @@ fn move_to(
     if let Some(intent) = books.intents.get_mut(id) {
         intent.status = status;
     }
-    let intent = intents::shared(books, id)?;
-    emit(books, context, event, &intent);
-    Ok(intent.render())
+    intents::emit_intent(books, context, event, id)
 }
 
 /// Opens the PaymentIntent for another attempt, and gives the 402 that tells of it.

@@ -7,7 +7,6 @@ use serde_json::Value;
 
 use super::charges::{ChargeState, emit_charge};
 use super::errors::ApiError;
-use super::events::emit;
 use super::form::Params;
 use super::intent::Status;
 use super::intents;
@@ -68,9 +67,7 @@ pub(super) fn capture(
     if let Some(intent) = books.intents.get_mut(id) {
         intent.metadata = metadata;
     }
-    let intent = intents::shared(books, id)?;
-    emit(books, context, "payment_intent.succeeded", &intent);
-    Ok(intent.render())
+    intents::emit_intent(books, context, "payment_intent.succeeded", id)
 }
 
 /// Moves the PaymentIntent and its charge. `part` is less than what is held.

@@ -206,9 +206,7 @@ pub(super) fn cancel(
     if let Some(charge) = hold.and_then(|id| books.charges.get_mut(&id)) {
         charge.amount_refunded = charge.amount;
     }
-    let intent = shared(books, id)?;
-    emit(books, context, "payment_intent.canceled", &intent);
-    Ok(intent.render())
+    emit_intent(books, context, "payment_intent.canceled", id)
 }
 
 /// `POST /v1/payment_intents/{id}`
@@ -265,10 +263,16 @@ pub(super) fn rendered(books: &Books, id: &str) -> Result<Value, ApiError> {
     find(books, id).map(PaymentIntent::render)
 }
 
-/// The PaymentIntent as it stands, to be kept.
-pub(super) fn shared(books: &Books, id: &str) -> Result<Arc<PaymentIntent>, ApiError> {
-    let intent = books.intents.shared(id).ok_or_else(|| not_found(id))?;
-    Ok(Arc::clone(intent))
+/// Records what has just happened to a PaymentIntent that is in the books, and gives it as it stands.
+pub(super) fn emit_intent(
+    books: &mut Books,
+    context: &Context,
+    kind: &'static str,
+    id: &str,
+) -> Result<Value, ApiError> {
+    let intent = Arc::clone(books.intents.shared(id).ok_or_else(|| not_found(id))?);
+    emit(books, context, kind, &intent);
+    Ok(intent.render())
 }
 
 /// The PaymentIntent that the path names.

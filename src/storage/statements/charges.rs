@@ -176,7 +176,7 @@ macro_rules! charge_statements {
                     &self,
                     payment_id: &str,
                 ) -> Result<Vec<Charge>, StorageError> {
-                    let rows = look!(self, $transaction, async |conn| {
+                    let mut rows = look!(self, $transaction, async |conn| {
                         Ok::<_, StorageError>(
                             charges::table
                                 .filter(
@@ -195,12 +195,8 @@ macro_rules! charge_statements {
                         )
                     })?;
                     // Not by the database: where there are few charges it would rather go through all of them in order.
-                    let charges: Result<Vec<_>, _> =
-                        rows.into_iter().map(Charge::try_from).collect();
-                    charges.map(|mut charges| {
-                        charges.sort_by(|one, other| one.id.cmp(&other.id));
-                        charges
-                    })
+                    rows.sort_by(|one, other| one.id.cmp(&other.id));
+                    rows.into_iter().map(Charge::try_from).collect()
                 }
 
                 async fn find_charge(&self, id: &str) -> Result<Option<Charge>, StorageError> {

@@ -153,6 +153,7 @@ macro_rules! invoice_statements {
                         Some(status @ (InvoiceStatus::Open | InvoiceStatus::Void))
                             if filter.customer_id.is_none() =>
                         {
+                            // The invoice itself has the last word on what it is.
                             let query = unpaid_invoices::table
                                 .inner_join(invoices::table)
                                 .filter(unpaid_invoices::status.eq(status.as_str()))
