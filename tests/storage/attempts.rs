@@ -7,7 +7,8 @@ use chargeonce::invoices::repository::Changed;
 use futures_util::future::join_all;
 
 use crate::support::{
-    Fixture, attempt, decline, failed, invoice, live_records, reservation, succeeded,
+    Fixture, assert_follows, attempt, decline, failed, invoice, live_records, reservation,
+    succeeded,
 };
 
 in_both_ways! {
@@ -26,7 +27,7 @@ in_both_ways! {
         assert_eq!((reservation.key, reservation.state), (new.charge.idempotency_key.clone(), ReservationState::InProgress));
         assert_eq!(store.find_charge(&new.charge.id).await.unwrap(), Some(new.charge));
         assert_eq!(store.state("inv_1").await, "open pending/in_progress");
-        assert!(snapshot.now_ms >= begun.now_ms);
+        assert_follows(begun.now_ms, snapshot.now_ms);
     }
 
     async fn an_attempt_is_refused_unless_the_invoice_is_open_and_as_it_was_read(engine) {

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use chargeonce::charges::repository::{NewAttempt, Settlement};
 use chargeonce::together::NotTogether;
 
-use crate::support::{Begun, Fixture, attempt, failed, invoice, succeeded};
+use crate::support::{
+    Begun, Fixture, assert_follows, assert_runs_from_its_writing, attempt, failed, invoice,
+    succeeded,
+};
 
 on_both_stores! {
     async fn of_those_reserved_together_each_wins_or_loses_by_itself(engine) {
@@ -29,8 +32,8 @@ on_both_stores! {
             assert_eq!(stored.as_ref(), Some(&new.charge));
             let snapshot = store.charge_snapshot(&new.charge.invoice_id).await.unwrap().unwrap();
             assert_eq!(snapshot.value.latest, Some((new.charge.clone(), begun.value.clone())));
-            assert_eq!(begun.value.lease_expires_at_ms - begun.now_ms, new.reservation.lease_ms);
-            assert!(begun.now_ms <= snapshot.now_ms && snapshot.now_ms - begun.now_ms < 60_000);
+            assert_runs_from_its_writing(&begun, new.reservation.lease_ms);
+            assert_follows(begun.now_ms, snapshot.now_ms);
         }
         assert_eq!((store.count("charges").await, store.count("idempotency_keys").await), (3, 3));
     }

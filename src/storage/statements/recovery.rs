@@ -48,7 +48,7 @@ macro_rules! recovery_statements {
                                 .inner_join(charges::table)
                                 .filter(key_in_progress())
                                 .filter(idempotency_keys::lease_expires_at_ms.le(moment(0)))
-                                .filter(idempotency_keys::recover_after_ms.le(now()))
+                                .filter(idempotency_keys::recover_after_ms.le(moment(0)))
                                 .filter(charge_under_way())
                                 .order((
                                     idempotency_keys::lease_expires_at_ms,
@@ -75,7 +75,7 @@ macro_rules! recovery_statements {
                                 .inner_join(refunds::table)
                                 .filter(key_in_progress())
                                 .filter(idempotency_keys::lease_expires_at_ms.le(moment(0)))
-                                .filter(idempotency_keys::recover_after_ms.le(now()))
+                                .filter(idempotency_keys::recover_after_ms.le(moment(0)))
                                 .filter(refund_under_way())
                                 .order((
                                     idempotency_keys::lease_expires_at_ms,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::service::{Service, ServiceBuilder};
-use super::{Engine, PATIENCE, Provider, Reply, TestDatabase, eventually, real_time};
+use super::{Engine, PATIENCE, Provider, Reply, TestDatabase, eventually, now_ms, real_time};
 
 /// A database and a provider; any number of services run on them.
 pub struct TestApp {
@@ -62,22 +62,22 @@ impl TestApp {
 
     /// Waits, without a call, until no attempt and no webhook is open. As long as there are fewer and fewer, it goes on.
     pub async fn nothing_is_open(&self) {
-        let open = "SELECT (SELECT count(*) FROM charges WHERE status IN ('pending', 'processing')) \
-            + (SELECT count(*) FROM provider_events WHERE status = 'pending') AS value";
+        let open = "SELECT c.status || ' ' || k.recovery || ' ' || k.key || ' of ' || c.invoice_id || ' takeovers ' || k.takeovers || ' idle ' || k.idle \
+             || ' sent ' || k.first_sent_at_ms || ' lease until ' || k.lease_expires_at_ms || ' put off until ' || k.recover_after_ms \
+             || ' ' || coalesce(c.evidence, '') AS value \
+             FROM charges c JOIN idempotency_keys k ON k.key = c.idempotency_key WHERE c.status IN ('pending', 'processing') \
+             UNION ALL SELECT 'event ' || id FROM provider_events WHERE status = 'pending'";
         let mut moved = Instant::now();
-        let mut least = i64::MAX;
+        let mut least = usize::MAX;
         loop {
-            let count = self.database.number(open).await;
-            if count == 0 {
+            let left = self.database.words(open).await;
+            if left.is_empty() {
                 return;
             }
-            if count < least {
-                (least, moved) = (count, Instant::now());
+            if left.len() < least {
+                (least, moved) = (left.len(), Instant::now());
             }
-            assert!(
-                moved.elapsed() < PATIENCE,
-                "{count} attempts and events are open"
-            );
+            assert!(moved.elapsed() < PATIENCE, "at {}: {left:#?}", now_ms());
             real_time(Duration::from_millis(50)).await;
         }
     }

@@ -276,3 +276,20 @@ pub struct Begun {
     pub charge: Charge,
     pub token: String,
 }
+
+/// Two moments in the order in which they were read, and not long apart. The clock moves on within a statement, too: no two readings are
+/// taken to be of one millisecond.
+#[track_caller]
+pub fn assert_follows(earlier_ms: i64, later_ms: i64) {
+    let apart_ms = later_ms - earlier_ms;
+    assert!(
+        (0..60_000).contains(&apart_ms),
+        "{earlier_ms}, then {later_ms}"
+    );
+}
+
+/// A lease that began, whole, as it was written: at most a moment of it is gone when it is told of, and never is there more of it.
+#[track_caller]
+pub fn assert_runs_from_its_writing(told: &Reading<Reservation>, lease_ms: i64) {
+    assert_follows(told.value.lease_expires_at_ms - lease_ms, told.now_ms);
+}
