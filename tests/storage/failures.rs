@@ -27,7 +27,7 @@ on_both_stores! {
             }
             let mut other = store.database.session().await;
             if engine == Engine::Postgres {
-                other.run("SET lock_timeout = '3s'").await;
+                other.run("SET lock_timeout = '1min'").await;
             }
             other.run("UPDATE invoices SET updated_at_ms = updated_at_ms + 1").await;
         }
@@ -78,7 +78,7 @@ async fn a_server_that_is_not_there_is_unavailable_in_time_and_its_password_is_n
 
         assert!(matches!(error, StorageError::Unavailable(_)), "{error:?}");
         assert!(
-            begun.elapsed() < Duration::from_secs(3),
+            begun.elapsed() < Duration::from_secs(20),
             "{:?}",
             begun.elapsed()
         );

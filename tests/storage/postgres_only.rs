@@ -9,10 +9,14 @@ use chargeonce::storage::{SharedStore, StorageError, StoreSettings, connect};
 
 use crate::migrations::script;
 use crate::support::{
-    Engine, Fixture, LEASE_MS, attempt, insertion, invoice, reservation, response, succeeded,
+    Engine, Fixture, LEASE_MS, PATIENCE, attempt, insertion, invoice, reservation, response,
+    succeeded,
 };
 
 mod wire;
+
+/// The time of a store that gives up: enough for what nothing keeps it from.
+const HURRY: Duration = Duration::from_secs(2);
 
 use wire::Wire;
 
@@ -108,11 +112,7 @@ mod postgres {
                 matches!(settled, Err(StorageError::Unavailable(_))),
                 "{settled:?}"
             );
-            assert!(
-                begun.elapsed() < Duration::from_secs(4),
-                "{:?}",
-                begun.elapsed()
-            );
+            assert!(begun.elapsed() < PATIENCE, "{:?}", begun.elapsed());
 
             // Freed, what was given up comes to nothing.
             other.run("ROLLBACK").await;
@@ -150,7 +150,7 @@ mod postgres {
         }
         other.run("ROLLBACK").await;
 
-        other.run("SET lock_timeout = '2s'").await;
+        other.run("SET lock_timeout = '1min'").await;
         other.run("UPDATE invoices SET updated_at_ms = 2").await;
         assert_eq!(
             store.state("inv_1").await,
@@ -222,7 +222,7 @@ mod postgres {
         store.invoice("inv_1").await;
         let mut settings = StoreSettings::new(&store.database.url);
         settings.pool_size = 1;
-        settings.timeout = Duration::from_millis(600);
+        settings.timeout = HURRY;
         settings.statement_cache = false;
         let small = connect(&settings).await.unwrap();
         let mut other = store.database.session().await;
@@ -239,11 +239,7 @@ mod postgres {
                 .all(|outcome| matches!(outcome, Err(StorageError::Unavailable(_)))),
             "{outcomes:?}"
         );
-        assert!(
-            begun.elapsed() < Duration::from_secs(4),
-            "{:?}",
-            begun.elapsed()
-        );
+        assert!(begun.elapsed() < PATIENCE, "{:?}", begun.elapsed());
         other.run("ROLLBACK").await;
         small.condition().await.unwrap();
     }
@@ -305,7 +301,7 @@ async fn set_clock(store: &Fixture, now_ms: i64) {
 /// Another store on the same database, with little time.
 async fn hurried(store: &Fixture, statement_cache: bool) -> SharedStore {
     let mut settings = StoreSettings::new(&store.database.url);
-    settings.timeout = Duration::from_millis(600);
+    settings.timeout = HURRY;
     settings.statement_cache = statement_cache;
     connect(&settings).await.unwrap()
 }
@@ -325,10 +321,7 @@ async fn no_transaction_is_left(store: &Fixture) {
         AND pid <> pg_backend_pid() AND xact_start IS NOT NULL AND backend_type = 'client backend'";
     let begun = Instant::now();
     while store.database.number(open).await > 0 {
-        assert!(
-            begun.elapsed() < Duration::from_secs(5),
-            "a transaction was left open"
-        );
+        assert!(begun.elapsed() < PATIENCE, "a transaction was left open");
         tokio::task::yield_now().await;
     }
 }

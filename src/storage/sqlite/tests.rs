@@ -1,5 +1,6 @@
 //! On which threads the units of a charge run, and what is left of one that does not end well.
 
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 
 use diesel::connection::InstrumentationEvent;
@@ -301,16 +302,17 @@ async fn a_panic_in_a_unit_is_its_callers_and_leaves_the_pool_fit_for_the_next()
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_unit_over_its_time_commits_nothing_behind_its_callers_back() {
-    let (_folder, mut store) = store(Duration::from_millis(200)).await;
+    let (_folder, mut store) = store(LIMIT).await;
     mark(&store).await;
-    let begun = Instant::now();
+    store.limit = Duration::from_millis(500);
 
-    let late = || std::thread::sleep(Duration::from_millis(800));
-    let outcome = write(&store, "late", late).await;
+    let (let_go, held) = channel();
+    let late = move || held.recv().unwrap();
+    let told = tokio::time::timeout(LIMIT, write(&store, "late", late)).await;
 
-    let told = begun.elapsed();
+    let outcome = told.expect("it is told of while the unit still works");
     assert!(matches!(outcome, Err(StorageError::Unavailable(_))));
-    assert!(told < Duration::from_millis(700), "told after {told:?}");
+    let_go.send(()).unwrap();
     store.limit = LIMIT;
     write(&store, "kept", || ()).await.unwrap();
     assert_eq!(words(&store).await, "kept");
@@ -322,11 +324,18 @@ async fn a_unit_whose_caller_goes_away_ends_whole_and_gives_its_connection_back(
     let (_folder, store) = store(LIMIT).await;
     mark(&store).await;
 
-    let slow = || std::thread::sleep(Duration::from_millis(300));
-    let impatience = Duration::from_millis(50);
-    let gone = tokio::time::timeout(impatience, write(&store, "kept", slow)).await;
+    let (written, seen) = tokio::sync::oneshot::channel();
+    let (let_go, held) = channel();
+    let slow = move || {
+        written.send(()).unwrap();
+        held.recv().unwrap();
+    };
+    tokio::select! {
+        ended = write(&store, "kept", slow) => panic!("it was not held: {ended:?}"),
+        written = seen => written.unwrap(),
+    }
+    let_go.send(()).unwrap();
 
-    assert!(gone.is_err());
     assert_eq!(
         words(&store).await,
         "kept",

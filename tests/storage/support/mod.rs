@@ -38,6 +38,9 @@ pub const TABLES: [&str; 7] = [
     "provider_events",
 ];
 
+/// For what must end, on a machine that stands still for a while, too.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
 /// How attempts are begun and verdicts recorded: one in a transaction, or as the service does it, in company. Of one item the
 /// company consists of itself; what several have to do with each other is seen in `together`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,7 +96,9 @@ impl Fixture {
     /// A store on a new, empty database.
     pub async fn open(engine: Engine) -> Self {
         let database = TestDatabase::create(engine).await;
-        let store = connect(&StoreSettings::new(&database.url)).await.unwrap();
+        let mut settings = StoreSettings::new(&database.url);
+        settings.timeout = PATIENCE;
+        let store = connect(&settings).await.unwrap();
         let way = WAY.try_with(|way| *way).unwrap_or(Way::Alone);
         Self {
             way,
