@@ -99,7 +99,7 @@ macro_rules! event_statements {
                     unit!(self, $transaction, async |conn| {
                         Ok(provider_events::table
                             .filter(pending_event())
-                            .filter(provider_events::next_try_at_ms.le(now()))
+                            .filter(provider_events::next_try_at_ms.le(moment(0)))
                             .order((provider_events::next_try_at_ms, provider_events::id))
                             .limit(limit)
                             .select(provider_events::id)
