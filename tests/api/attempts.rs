@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use chargeonce::payments::mock::Fault;
-use futures_util::future::join_all;
 use serde_json::json;
 
-use crate::support::{SENDS_MAX, TestApp};
+use crate::support::{SENDS_MAX, TestApp, all_but_one};
 
 on_both_stores! {
     async fn a_hard_decline_is_repeated_without_the_provider_until_the_card_changes(engine) {
@@ -90,21 +89,22 @@ on_both_stores! {
     }
 
     async fn five_calls_at_once_after_a_decline_start_one_attempt(engine) {
-        let app = TestApp::with(engine).set("PROVIDER_TIMEOUT", "5s").start().await;
+        let app = TestApp::start(engine).await;
         app.invoice_with("inv_1", json!({"paymentMethodId": "pm_card_visa_chargeDeclined"})).await;
         let mut replies = vec![app.charge("inv_1").await];
-        app.mock.set_latency(Duration::from_millis(500));
+        let gate = app.line.hold_posts().await;
 
-        let second = join_all((0..5).map(|_| app.charge("inv_1"))).await;
+        let (busy, second) = all_but_one((0..5).map(|_| app.charge("inv_1")), gate).await;
 
-        let declines = second.iter().filter(|reply| reply.status == 402).count();
-        assert_eq!(declines, 1, "{second:#?}");
-        for reply in second.iter().filter(|reply| reply.status != 402) {
+        second.assert(402, "charge_declined", "no", "later");
+        assert!(!second.is_replay());
+        for reply in &busy {
             reply.assert(409, "charge_in_progress", "unknown", "later");
         }
         assert_eq!(app.sends(), ["charge:inv_1", "charge:inv_1:2"]);
         assert_eq!(app.attempts("inv_1").await, ["failed", "failed"]);
-        replies.extend(second);
+        replies.extend(busy);
+        replies.push(second);
         app.check_oracles(&replies).await;
     }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use chargeonce::audit::model::{Finding, Sum};
 use chargeonce::audit::report::Report;
 use chargeonce::audit::service::{AuditError, Progress, Step};
-use chargeonce::payments::mock::{Fault, FaultRule, MockStripe};
+use chargeonce::payments::mock::{Fault, MockStripe};
 use serde_json::json;
 
 use self::seen::Seen;
@@ -310,12 +310,13 @@ on_both_stores! {
     async fn a_charge_that_runs_is_in_flight(engine) {
         let app = TestApp::start(engine).await;
         app.invoice("inv_1").await;
-        app.mock.add_fault(FaultRule { delay_ms: 300, ..FaultRule::once(Fault::HangAfter).for_key("charge:inv_1") });
+        let gate = app.line.hold_answers().await;
         app.charge_and_leave("inv_1").await;
         app.until("the payment is made", |app| app.times_paid("inv_1") == 1).await;
 
         let report = clean(&app).await;
         assert_eq!((report.counts.in_flight, report.counts.payments), (1, 1), "{report:?}");
+        drop(gate);
         app.charge_waiting("inv_1", 20).await.assert(201, "", "yes", "not_needed");
         assert_eq!(clean(&app).await.counts.in_flight, 0);
     }

@@ -41,7 +41,7 @@ on_both_stores! {
     }
 
     async fn two_hundred_calls_at_once_are_one_charge(engine) {
-        let app = TestApp::with(engine).set("PROVIDER_TIMEOUT", "5s").start().await;
+        let app = TestApp::start(engine).await;
         app.mock.set_latency(std::time::Duration::from_millis(500));
         app.invoice("inv_1").await;
 

@@ -227,9 +227,9 @@ on_both_stores! {
     }
 
     async fn nothing_of_an_invoice_changes_while_it_is_being_charged(engine) {
-        let app = TestApp::with(engine).set("PROVIDER_TIMEOUT", "5s").start().await;
-        app.mock.set_latency(Duration::from_secs(1));
+        let app = TestApp::start(engine).await;
         app.invoice("inv_1").await;
+        let gate = app.line.hold_posts().await;
         let meanwhile = async {
             while app.attempts("inv_1").await.is_empty() {
                 tokio::task::yield_now().await;
@@ -238,6 +238,7 @@ on_both_stores! {
             let void = app.post("/v1/invoices/inv_1/void", &json!({})).await;
             void.assert(409, "charge_in_progress", "unknown", "later");
             assert!(void.header("retry-after").is_some());
+            drop(gate);
         };
         let (charge, ()) = tokio::join!(app.charge("inv_1"), meanwhile);
         charge.assert(201, "", "yes", "not_needed");

@@ -41,7 +41,7 @@ on_both_stores! {
     }
 
     async fn nine_parallel_calls_for_one_invoice_make_one_call_of_the_provider(engine) {
-        let app = TestApp::with(engine).set("PROVIDER_TIMEOUT", "10s").start().await;
+        let app = TestApp::start(engine).await;
         app.mock.set_latency(Duration::from_millis(500));
         app.invoice_with("inv_1", json!({"paymentMethodId": "pm_card_visa"})).await;
         let replica = app.replica().start().await;
@@ -93,7 +93,7 @@ on_both_stores! {
     }
 
     async fn an_unknown_outcome_is_told_as_unknown_and_never_as_a_failure(engine) {
-        let app = TestApp::with(engine).set("RESPONSE_WAIT", "2s").start().await;
+        let app = TestApp::start(engine).await;
         app.invoice("inv_1").await;
         app.fault("inv_1", Fault::DropAfter, SENDS_MAX);
 
@@ -113,9 +113,9 @@ on_both_stores! {
     }
 
     async fn a_slow_charge_is_in_progress_and_a_later_call_has_the_result(engine) {
-        let app = TestApp::with(engine).set("PROVIDER_TIMEOUT", "10s").set("RESPONSE_WAIT", "200ms").start().await;
-        app.mock.set_latency(Duration::from_millis(1_500));
+        let app = TestApp::with(engine).set("RESPONSE_WAIT", "2s").start().await;
         app.invoice_with("inv_1", json!({"paymentMethodId": "pm_card_visa"})).await;
+        let gate = app.line.hold_posts().await;
 
         let own = app.tool_charge("inv_1").await;
         let met = app.tool_charge("inv_1").await;
@@ -124,6 +124,7 @@ on_both_stores! {
         assert_eq!(own.body["status"], "pending");
         assert!(own.text.contains("Call charge_customer again with the same invoiceId"), "{}", own.text);
         met.assert(false, "charge_in_progress", "unknown", "later");
+        drop(gate);
         app.attempt_is("inv_1", "succeeded").await;
         let result = app.tool_charge("inv_1").await;
         result.assert(false, "", "yes", "not_needed");

@@ -12,10 +12,7 @@ use crate::support::{Engine, RawRequest, TestApp, tool_call};
 const LATENCY: Duration = Duration::from_millis(700);
 
 async fn slow(engine: Engine) -> TestApp {
-    let app = TestApp::with(engine)
-        .set("PROVIDER_TIMEOUT", "10s")
-        .start()
-        .await;
+    let app = TestApp::start(engine).await;
     app.mock.set_latency(LATENCY);
     app.invoice_with("inv_1", json!({"paymentMethodId": "pm_card_visa"}))
         .await;

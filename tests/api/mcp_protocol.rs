@@ -158,7 +158,7 @@ async fn an_argument_that_is_there_twice_charges_nobody() {
 #[tokio::test]
 async fn the_bounds_of_a_request_hold_here_as_elsewhere() {
     let app = TestApp::with(Engine::Sqlite)
-        .set("REQUEST_BODY_TIME", "300ms")
+        .set("REQUEST_BODY_TIME", "1s")
         .start()
         .await;
     let large = message("tools/list", json!({"x": "y".repeat(70_000)})).to_string();

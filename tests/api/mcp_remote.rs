@@ -28,7 +28,8 @@ async fn ask(url: &str, tool: &str, arguments: Value) -> ToolReply {
 
 on_both_stores! {
     async fn a_tool_answers_the_same_in_the_service_and_over_http(engine) {
-        let app = TestApp::with(engine).set("RESPONSE_WAIT", "1s").start().await;
+        // The last call waits as long as this for a charge that nobody works on.
+        let app = TestApp::with(engine).set("RESPONSE_WAIT", "3s").start().await;
         for id in ["paid", "open", "unknown", "void"] {
             app.invoice(id).await;
         }
@@ -69,10 +70,7 @@ on_both_stores! {
 
 #[tokio::test]
 async fn a_first_charge_over_http_waits_for_its_result_and_a_second_joins_it() {
-    let app = TestApp::with(crate::support::Engine::Sqlite)
-        .set("PROVIDER_TIMEOUT", "10s")
-        .start()
-        .await;
+    let app = TestApp::start(crate::support::Engine::Sqlite).await;
     app.mock.set_latency(Duration::from_millis(700));
     app.invoice_with("inv_1", json!({"paymentMethodId": "pm_card_visa"}))
         .await;

@@ -84,7 +84,7 @@ on_both_stores! {
     }
 
     async fn calls_verdicts_and_the_provider_are_counted(engine) {
-        let app = TestApp::with(engine).set("RESPONSE_WAIT", "1s").start().await;
+        let app = TestApp::start(engine).await;
         for id in ["paid", "declined", "lost"] {
             app.invoice(id).await;
         }

@@ -36,13 +36,13 @@ async fn unfinished(app: &TestApp) -> TcpStream {
 }
 
 /// Waits until so many are in flight.
-async fn in_flight(app: &TestApp, what: &str, count: f64) {
+pub async fn in_flight(app: &TestApp, what: &str, count: f64) {
     comes_to(app, &format!("chargeonce_{what}_in_flight"), count).await;
 }
 
 /// Waits until a metric comes to this.
 async fn comes_to(app: &TestApp, series: &str, right: f64) {
-    for _ in 0..1_000 {
+    for _ in 0..6_000 {
         let seen = value(&metrics(app).await, series);
         if seen.total_cmp(&right).is_eq() {
             return;

@@ -152,7 +152,7 @@ fn failed(kind: FailureKind) -> Outcome {
 /// Problems of the request itself.
 async fn of_requests(engine: Engine) -> Vec<Reply> {
     let app = TestApp::with(engine)
-        .set("REQUEST_BODY_TIME", "300ms")
+        .set("REQUEST_BODY_TIME", "1s")
         .start()
         .await;
     app.invoice("inv_1").await;

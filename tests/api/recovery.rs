@@ -1,11 +1,12 @@
 //! Nobody calls again: the background worker finishes what was left behind, once, and leaves alone what it cannot.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use chargeonce::payments::mock::{Fault, MockStripe};
 use futures_util::future::join_all;
 use serde_json::json;
 
+use crate::operations::{metrics, value};
 use crate::support::{Engine, Line, SENDS_MAX, Swept, TestApp};
 
 /// Leaves an attempt behind whose money was taken and whose answer was lost.
@@ -15,6 +16,28 @@ async fn lost(app: &TestApp, id: &str) -> crate::support::Reply {
     let lost = app.charge(id).await;
     lost.assert(202, "", "unknown", "later");
     lost
+}
+
+/// The clock by which the store puts attempts off.
+async fn database_clock_ms(app: &TestApp) -> i64 {
+    match app.database.engine {
+        Engine::Sqlite => {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+            i64::try_from(now.as_millis()).unwrap()
+        }
+        Engine::Postgres => app.database.number("SELECT clock_ms(0) AS value").await,
+    }
+}
+
+/// Waits until a service has counted as much as this.
+async fn has_counted(service: &TestApp, series: &str, least: f64) {
+    for _ in 0..6_000 {
+        if value(&metrics(service).await, series) >= least {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("{series} never came to {least}");
 }
 
 on_both_stores! {
@@ -219,11 +242,18 @@ on_both_stores! {
         app.past_lease().await;
         // What is due can be read, and what it takes to finish it cannot.
         app.database.execute("ALTER TABLE invoices RENAME TO gone").await;
+        let before_ms = database_clock_ms(&app).await;
         assert_eq!(app.sweep().await, Swept::of(&[("error", 1)]));
+        let after_ms = database_clock_ms(&app).await;
         app.database.execute("ALTER TABLE gone RENAME TO invoices").await;
+        let due_ms = app.database.number("SELECT recover_after_ms AS value FROM idempotency_keys WHERE key = 'charge:inv_1'").await;
+        // A second, and what rounding may make of it.
+        assert!((before_ms + 998..=after_ms + 1_002).contains(&due_ms), "{before_ms}, {due_ms}, {after_ms}");
+        // A longer moment, so that it is not over before the next round.
+        app.database.execute("UPDATE idempotency_keys SET recover_after_ms = recover_after_ms + 600000 WHERE key = 'charge:inv_1'").await;
         assert_eq!(app.sweep().await, Swept::default(), "put off");
 
-        app.age(Duration::from_secs(2)).await;
+        app.age(Duration::from_secs(602)).await;
 
         assert_eq!(app.sweep().await, Swept::of(&[("succeeded", 1)]));
         app.check_oracles(&[told]).await;
@@ -234,22 +264,18 @@ on_both_stores! {
         let told = lost(&app, "inv_1").await;
         let worker = app.replica().set("RECONCILE_INTERVAL", "20ms").start().await;
         app.database.execute("ALTER TABLE charges RENAME TO gone").await;
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        has_counted(&worker, "chargeonce_reconciler_rounds_failed_total", 1.0).await;
         app.database.execute("ALTER TABLE gone RENAME TO charges").await;
         assert_eq!(app.attempts("inv_1").await, ["pending"]);
 
         app.past_lease().await;
-        for _ in 0..500 {
-            if app.attempts("inv_1").await == ["succeeded"] {
-                break;
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        app.attempt_is("inv_1", "succeeded").await;
 
         assert_eq!(app.invoice_status("inv_1").await, "paid");
-        let metrics = worker.get("/metrics").await.body;
-        assert!(metrics.contains("chargeonce_reconciler_attempts_total{outcome=\"succeeded\"} 1"), "{metrics}");
-        assert!(!metrics.contains("chargeonce_reconciler_rounds_failed_total 0"), "{metrics}");
+        // Counted a moment after it is recorded.
+        let finished = "chargeonce_reconciler_attempts_total{outcome=\"succeeded\"}";
+        has_counted(&worker, finished, 1.0).await;
+        assert!(metrics(&worker).await.contains(&format!("{finished} 1\n")));
         app.check_oracles(&[told]).await;
     }
 
@@ -257,25 +283,29 @@ on_both_stores! {
         let app = TestApp::with(engine).set("RECONCILE_CONCURRENCY", "1").start().await;
         let mut stopping = app.replica().start().await;
         for n in 0..5 {
-            // Never executed, so that it takes its time when it is sent again: a stored answer would come at once.
+            // Never executed, so that each that is sent again can be counted.
             let id = format!("inv_{n}");
             app.invoice(&id).await;
             app.fault(&id, Fault::DropBefore, SENDS_MAX);
             app.charge(&id).await.assert(202, "", "unknown", "later");
         }
         app.past_lease().await;
-        app.mock.set_latency(Duration::from_millis(300));
         let sent = app.sends().len();
+        let gate = app.line.hold_posts().await;
 
         let worker = stopping.parts.reconciler.clone();
         let round = tokio::spawn(async move { worker.sweep().await.unwrap() });
-        app.until("the first is sent again", |app| app.sends().len() > sent).await;
-        stopping.stop().await;
+        app.line.posts_are_held(1).await;
+        let told = stopping.parts.tasks.stopping();
+        let release = async {
+            told.cancelled().await;
+            drop(gate);
+        };
+        tokio::join!(stopping.stop(), release);
         let swept = round.await.unwrap();
 
         assert_eq!(swept.attempts.values().sum::<usize>(), 1, "{swept:?}");
         assert_eq!(app.sends().len(), sent + 1);
-        app.mock.set_latency(Duration::ZERO);
         assert_eq!(app.sweep().await, Swept::of(&[("succeeded", 4)]));
         app.check_oracles(&[]).await;
     }

@@ -13,6 +13,7 @@ use futures_util::future::join_all;
 use serde_json::json;
 
 use crate::access::{AGENT, with_keys};
+use crate::overload::in_flight;
 use crate::support::{Engine, Line, Reply, SENDS_MAX, TestApp};
 
 /// One of each refusal, for the table of all codes.
@@ -108,7 +109,7 @@ on_both_stores! {
     }
 
     async fn two_hundred_calls_on_two_replicas_are_one_refund(engine) {
-        let app = TestApp::with(engine).set("PROVIDER_TIMEOUT", "5s").start().await;
+        let app = TestApp::start(engine).await;
         let replica = app.replica().start().await;
         let charge = app.paid("inv_1").await;
         app.mock.set_latency(Duration::from_millis(300));
@@ -124,10 +125,10 @@ on_both_stores! {
     }
 
     async fn a_call_that_meets_a_running_refund_waits_for_it_if_it_likes(engine) {
-        let app = TestApp::with(engine).set("PROVIDER_TIMEOUT", "5s").start().await;
+        let app = TestApp::start(engine).await;
         let replica = app.replica().start().await;
         let charge = app.paid("inv_1").await;
-        app.mock.set_latency(Duration::from_millis(500));
+        let gate = app.line.hold_posts().await;
         let body = json!({"chargeId": charge});
         let left = app.post_with("/v1/refunds", &body, &[("Prefer", "wait=0")]).await;
         left.assert_refund(202, "", "unknown", "later");
@@ -135,7 +136,13 @@ on_both_stores! {
         let busy = app.give_back(&charge).await;
         busy.assert_refund(409, "refund_in_progress", "unknown", "later");
         let waiting = [("Prefer", "wait=10")];
-        let (here, there) = tokio::join!(app.post_with("/v1/refunds", &body, &waiting), replica.post_with("/v1/refunds", &body, &waiting));
+        let release = async {
+            in_flight(&app, "requests", 1.0).await;
+            in_flight(&replica, "requests", 1.0).await;
+            drop(gate);
+        };
+        let (here, there) = (app.post_with("/v1/refunds", &body, &waiting), replica.post_with("/v1/refunds", &body, &waiting));
+        let (here, there, ()) = tokio::join!(here, there, release);
 
         for reply in [&here, &there] {
             reply.assert_refund(201, "", "yes", "not_needed");

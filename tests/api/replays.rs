@@ -1,25 +1,25 @@
 //! The same call again: while the first runs, right after it, days later, and before there was anything to charge.
 
-use std::time::Duration;
-
 use futures_util::future::join_all;
 use serde_json::json;
 
-use crate::support::TestApp;
+use crate::support::{TestApp, all_but_one};
 
 on_both_stores! {
     async fn a_caller_that_gave_up_on_a_slow_call_gets_the_first_charge_later(engine) {
-        let app = TestApp::with(engine).set("PROVIDER_TIMEOUT", "5s").start().await;
-        app.mock.set_latency(Duration::from_millis(800));
+        let app = TestApp::start(engine).await;
         app.invoice("inv_1").await;
+        let gate = app.line.hold_posts().await;
 
-        let impatient = app.client.post(format!("{}/v1/charges", app.url))
-            .json_body(r#"{"invoiceId":"inv_1"}"#)
-            .timeout(Duration::from_millis(400));
-        assert!(impatient.send().await.unwrap_err().is_timeout());
+        let impatient = app.client.post(format!("{}/v1/charges", app.url)).json_body(r#"{"invoiceId":"inv_1"}"#);
+        tokio::select! {
+            answer = impatient.send() => panic!("{answer:?}"),
+            () = app.line.posts_are_held(1) => {}
+        }
         let meanwhile = app.charge("inv_1").await;
         meanwhile.assert(409, "charge_in_progress", "unknown", "later");
         assert!(meanwhile.text("detail").contains("Do not change the request"), "{meanwhile:?}");
+        drop(gate);
         let later = app.charge_waiting("inv_1", 20).await;
 
         later.assert(201, "", "yes", "not_needed");
@@ -29,18 +29,19 @@ on_both_stores! {
     }
 
     async fn nine_identical_calls_in_one_turn_are_one_charge(engine) {
-        let app = TestApp::with(engine).set("PROVIDER_TIMEOUT", "5s").start().await;
-        app.mock.set_latency(Duration::from_millis(500));
+        let app = TestApp::start(engine).await;
         app.invoice("inv_1").await;
+        let gate = app.line.hold_posts().await;
 
-        let replies = join_all((0..9).map(|_| app.charge("inv_1"))).await;
+        let (busy, charged) = all_but_one((0..9).map(|_| app.charge("inv_1")), gate).await;
 
-        assert_eq!(replies.iter().filter(|reply| reply.status == 201).count(), 1);
-        for reply in replies.iter().filter(|reply| reply.status != 201) {
+        charged.assert(201, "", "yes", "not_needed");
+        assert!(!charged.is_replay());
+        for reply in &busy {
             reply.assert(409, "charge_in_progress", "unknown", "later");
         }
         assert_eq!(app.sends(), ["charge:inv_1"]);
-        app.check_oracles(&replies).await;
+        app.check_oracles(&[busy, vec![charged]].concat()).await;
     }
 
     async fn fifty_first_calls_at_once_never_find_nothing(engine) {

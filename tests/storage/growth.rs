@@ -1,7 +1,7 @@
 //! What the service reads must not grow with what is finished: years of charges lie in the tables, and a few are open.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use chargeonce::audit::repository::AuditPart;
 use chargeonce::charges::repository::{ChargeFilter, Settlement};
@@ -10,7 +10,9 @@ use chargeonce::invoices::repository::{Inserted, InvoiceFilter};
 use chargeonce::refunds::repository::RefundFilter;
 use chargeonce::storage::{SharedStore, StoreSettings, connect};
 
-use crate::support::{Engine, Fixture, TestDatabase, attempt, insertion, invoice, paid_by};
+use crate::support::{
+    Engine, Fixture, PATIENCE, TestDatabase, attempt, insertion, invoice, paid_by,
+};
 
 /// Rows of each table that are finished.
 const FINISHED: i64 = 3_000;
@@ -65,7 +67,9 @@ const DUE: &str = "
 async fn rows_read(database: &TestDatabase) -> i64 {
     let others = "SELECT count(*) AS value FROM pg_stat_activity \
         WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'";
+    let begun = Instant::now();
     while database.number(others).await > 0 {
+        assert!(begun.elapsed() < PATIENCE, "somebody is still connected");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     let read = "SELECT ((SELECT sum(coalesce(seq_tup_read, 0)) FROM pg_stat_user_tables) \

@@ -6,10 +6,11 @@
 mod localstripe;
 mod stripe_mock;
 
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
 use tokio::net::TcpStream;
@@ -65,28 +66,39 @@ impl Peer {
 
     /// Starts one that has to be told its port, and waits until it answers.
     async fn listening(command: impl Fn(u16) -> Command) -> Self {
-        let socket = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = socket.local_addr().unwrap().port();
-        drop(socket);
-        let mut command = command(port);
-        command
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
-        let process = command
-            .spawn()
-            .unwrap_or_else(|error| panic!("{command:?}: {error}"));
-        let url = format!("http://127.0.0.1:{port}");
-        let mut peer = Self { url, process };
-        for _ in 0..600 {
-            if TcpStream::connect(("127.0.0.1", port)).await.is_ok() {
+        // Somebody else may take a port that was free before the stand-in does.
+        for _ in 0..5 {
+            let port = free_port();
+            let mut command = command(port);
+            command
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null());
+            let process = command
+                .spawn()
+                .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+            let url = format!("http://127.0.0.1:{port}");
+            let mut peer = Self { url, process };
+            if peer.is_reached(port).await {
                 return peer;
             }
-            let ended = peer.process.try_wait().unwrap();
-            assert_eq!(ended, None, "{command:?} has ended");
+        }
+        panic!("{:?} ends on every port", command(0));
+    }
+
+    /// Waits until it is reached at its port; false when it ends instead.
+    async fn is_reached(&mut self, port: u16) -> bool {
+        for _ in 0..600 {
+            let is_reached = TcpStream::connect(("127.0.0.1", port)).await.is_ok();
+            if self.process.try_wait().unwrap().is_some() {
+                return false;
+            }
+            if is_reached {
+                return true;
+            }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        panic!("{command:?} does not listen");
+        panic!("{} does not listen", self.url);
     }
 
     /// Our client, as in production, speaking to it.
@@ -106,6 +118,18 @@ impl Peer {
             limits: LimiterSettings::default(),
         };
         Arc::new(StripeProvider::new(settings, transport.unwrap()))
+    }
+}
+
+/// A port below the range that the system gives to whoever asks for any, and none that another test has been given: a
+/// stand-in takes a second or two until it listens.
+fn free_port() -> u16 {
+    static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+    loop {
+        let port = rand::random_range(10_000..20_000);
+        if GIVEN.lock().unwrap().insert(port) && TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
     }
 }
 

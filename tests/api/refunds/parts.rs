@@ -92,7 +92,7 @@ on_both_stores! {
     }
 
     async fn of_ten_parts_at_once_on_two_replicas_those_that_fit_are_given_and_no_more(engine) {
-        let app = TestApp::with(engine).set("PROVIDER_TIMEOUT", "5s").start().await;
+        let app = TestApp::start(engine).await;
         let replica = app.replica().start().await;
         let charge = app.paid("inv_1").await;
         app.mock.set_latency(Duration::from_millis(100));

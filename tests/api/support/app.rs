@@ -17,7 +17,7 @@ use chargeonce::storage::Engine;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
-use super::{Reply, TestDatabase, document};
+use super::{Line, Reply, TestDatabase, document};
 
 /// What a test may set before the start.
 pub struct TestAppBuilder {
@@ -26,6 +26,7 @@ pub struct TestAppBuilder {
     database: Option<Arc<TestDatabase>>,
     mock: Option<MockStripe>,
     provider: Option<Arc<dyn PaymentProvider>>,
+    line: Line,
     api: StripeApi,
     key: Option<String>,
 }
@@ -87,7 +88,7 @@ impl TestAppBuilder {
         let provider = self
             .provider
             .clone()
-            .unwrap_or_else(|| provider(self.engine, &mock, &settings, self.api));
+            .unwrap_or_else(|| provider(self.engine, &mock, &settings, self.api, &self.line));
         let app = App::build_with(&settings, provider).await.unwrap();
         let parts = app.clone();
         let server = BoundServer::bind(app, &settings).unwrap();
@@ -106,6 +107,7 @@ impl TestAppBuilder {
             engine: self.engine,
             variables,
             provider: self.provider,
+            line: self.line,
             api: self.api,
             stop: Some(stop),
             running: Some(running),
@@ -123,6 +125,8 @@ fn reqwest_client(key: Option<&str>) -> reqwest::Client {
     reqwest::Client::builder()
         .no_proxy()
         .default_headers(headers.into_iter().collect())
+        // Well below the time after which the server closes an idle connection: a call that crosses the close has no answer.
+        .pool_idle_timeout(Duration::from_secs(2))
         .timeout(Duration::from_secs(60))
         .build()
         .unwrap()
@@ -135,6 +139,7 @@ fn provider(
     mock: &MockStripe,
     settings: &Settings,
     api: StripeApi,
+    line: &Line,
 ) -> Arc<dyn PaymentProvider> {
     let dialect = StripeSettings {
         name: "mock",
@@ -151,7 +156,7 @@ fn provider(
     match engine {
         Engine::Sqlite => {
             let transport = InProcessTransport::new(mock.clone());
-            Arc::new(StripeProvider::new(dialect, transport))
+            Arc::new(StripeProvider::new(dialect, line.over(transport)))
         }
         Engine::Postgres => {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -162,7 +167,7 @@ fn provider(
             });
             // It ends with the test's runtime.
             tokio::spawn(serve(mock.clone(), listener).unwrap());
-            Arc::new(StripeProvider::new(dialect, transport.unwrap()))
+            Arc::new(StripeProvider::new(dialect, line.over(transport.unwrap())))
         }
     }
 }
@@ -175,6 +180,8 @@ pub struct TestApp {
     pub mock: MockStripe,
     pub database: Arc<TestDatabase>,
     pub client: reqwest::Client,
+    /// Between all replicas and the mock, unless the test has put another provider in its place.
+    pub line: Line,
     engine: Engine,
     variables: Vec<(String, String)>,
     provider: Option<Arc<dyn PaymentProvider>>,
@@ -189,9 +196,12 @@ impl TestApp {
     pub fn with(engine: Engine) -> TestAppBuilder {
         TestAppBuilder {
             engine,
-            // One request has half a second, so that a hanging provider costs a test no more than that.
             variables: [
-                ("PROVIDER_TIMEOUT", "500ms"),
+                // A pause of the machine must not pass for a provider that hangs: each repeat would be one send more than a test
+                // counts. Where the provider does hang, the test sets a limit of its own.
+                ("PROVIDER_TIMEOUT", "10s"),
+                // Nor for a database that is away.
+                ("DATABASE_TIMEOUT", "60s"),
                 ("SHUTDOWN_GRACE", "10s"),
                 // A test says itself when something is recovered.
                 ("RECONCILE_INTERVAL", "0s"),
@@ -201,6 +211,7 @@ impl TestApp {
             database: None,
             mock: None,
             provider: None,
+            line: Line::default(),
             api: StripeApi::PaymentIntents,
             key: None,
         }
@@ -219,6 +230,7 @@ impl TestApp {
             database: Some(Arc::clone(&self.database)),
             mock: Some(self.mock.clone()),
             provider: self.provider.clone(),
+            line: self.line.clone(),
             api: self.api,
             key: self.key.clone(),
         }

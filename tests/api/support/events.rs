@@ -65,7 +65,7 @@ impl TestApp {
 
     /// Waits until an attempt of the invoice has this status, without calling the service.
     pub async fn attempt_is(&self, invoice_id: &str, status: &str) {
-        for _ in 0..1_000 {
+        for _ in 0..6_000 {
             if self.attempts(invoice_id).await.last().map(String::as_str) == Some(status) {
                 return;
             }

@@ -24,4 +24,4 @@ pub use events::{SECRET, seconds_now, sign};
 pub use mcp::{check_schema, message, service_away, tool_call};
 pub use raw::{RawRequest, parse};
 pub use reply::Reply;
-pub use steps::{Line, SENDS_MAX, Swept};
+pub use steps::{Line, SENDS_MAX, Swept, all_but_one};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -11,6 +11,7 @@ use chargeonce::payments::stripe::transport::{HttpCall, Method, Transport, Trans
 use chargeonce::payments::stripe::{
     Backoff, InProcessTransport, LimiterSettings, StripeApi, StripeProvider, StripeSettings,
 };
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use serde_json::json;
 use tokio::sync::{OwnedRwLockWriteGuard, RwLock};
 
@@ -110,14 +111,32 @@ impl TestApp {
 
     /// Waits until a condition of the provider's books is true.
     pub async fn until(&self, what: &str, condition: impl Fn(&Self) -> bool) {
-        for _ in 0..1_000 {
-            if condition(self) {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-        panic!("never: {what}");
+        until(what, || condition(self)).await;
     }
+}
+
+async fn until(what: &str, condition: impl Fn() -> bool) {
+    for _ in 0..6_000 {
+        if condition() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("never: {what}");
+}
+
+/// Makes calls at once while a gate is closed. All but one are answered before it opens, and the last one after it.
+pub async fn all_but_one<F: Future<Output = Reply>>(
+    calls: impl IntoIterator<Item = F>,
+    gate: OwnedRwLockWriteGuard<()>,
+) -> (Vec<Reply>, Reply) {
+    let mut calls: FuturesUnordered<F> = calls.into_iter().collect();
+    let mut early = Vec::new();
+    while calls.len() > 1 {
+        early.extend(calls.next().await);
+    }
+    drop(gate);
+    (early, calls.next().await.unwrap())
 }
 
 /// The line to the mock, which a test can cut before anything is sent.
@@ -131,17 +150,22 @@ pub struct Line {
     pub lists_refused: Arc<AtomicBool>,
     /// POSTs wait here, before anything of them is sent.
     gate: Arc<RwLock<()>>,
+    /// How many of them.
+    posts_held: Arc<AtomicUsize>,
+    /// What the mock answered to POSTs waits here.
+    answering_gate: Arc<RwLock<()>>,
     /// GETs wait here.
     reading_gate: Arc<RwLock<()>>,
 }
 
-struct Cuttable {
+/// A transport over this line.
+pub struct Cuttable<T> {
     line: Line,
-    mock: InProcessTransport,
+    inner: T,
 }
 
 #[async_trait]
-impl Transport for Cuttable {
+impl<T: Transport> Transport for Cuttable<T> {
     async fn call(&self, call: HttpCall<'_>, timeout: Duration) -> TransportResult {
         let refused = match call.method {
             Method::Post => self.line.posts_refused.load(Ordering::SeqCst),
@@ -154,12 +178,20 @@ impl Transport for Cuttable {
         if refused {
             return TransportResult::NotSent("connection refused".into());
         }
-        let gate = match call.method {
-            Method::Post => &self.line.gate,
-            Method::Get => &self.line.reading_gate,
-        };
-        drop(gate.read().await);
-        self.mock.call(call, timeout).await
+        match call.method {
+            Method::Post => {
+                self.line.posts_held.fetch_add(1, Ordering::SeqCst);
+                drop(self.line.gate.read().await);
+                self.line.posts_held.fetch_sub(1, Ordering::SeqCst);
+                let result = self.inner.call(call, timeout).await;
+                drop(self.line.answering_gate.read().await);
+                result
+            }
+            Method::Get => {
+                drop(self.line.reading_gate.read().await);
+                self.inner.call(call, timeout).await
+            }
+        }
     }
 }
 
@@ -179,7 +211,7 @@ impl Line {
             name,
             api: StripeApi::PaymentIntents,
             key_prefix: String::new(),
-            timeout: Duration::from_secs(5),
+            timeout: Duration::from_secs(10),
             max_retries: SENDS_MAX - 1,
             backoff: Backoff {
                 first: Duration::from_millis(5),
@@ -187,19 +219,35 @@ impl Line {
             },
             limits: LimiterSettings::unlimited(),
         };
-        let transport = Cuttable {
-            line: self.clone(),
-            mock: InProcessTransport::new(mock.clone()),
-        };
-        Arc::new(StripeProvider::new(dialect, transport))
+        let transport = InProcessTransport::new(mock.clone());
+        Arc::new(StripeProvider::new(dialect, self.over(transport)))
     }
 
-    /// Holds every POST until the returned guard is dropped.
+    /// Puts this line before a transport.
+    pub fn over<T: Transport>(&self, inner: T) -> Cuttable<T> {
+        Cuttable {
+            line: self.clone(),
+            inner,
+        }
+    }
+
+    /// Holds every POST until the returned guard is dropped. What waits here has its whole time limit still before it.
     pub async fn hold_posts(&self) -> OwnedRwLockWriteGuard<()> {
         Arc::clone(&self.gate).write_owned().await
     }
 
-    /// The same of GETs.
+    /// Waits until so many POSTs are held.
+    pub async fn posts_are_held(&self, count: usize) {
+        let held = || self.posts_held.load(Ordering::SeqCst);
+        until("held at the gate", || held() == count).await;
+    }
+
+    /// Lets every POST be executed, and holds the answers.
+    pub async fn hold_answers(&self) -> OwnedRwLockWriteGuard<()> {
+        Arc::clone(&self.answering_gate).write_owned().await
+    }
+
+    /// Holds every GET.
     pub async fn hold_gets(&self) -> OwnedRwLockWriteGuard<()> {
         Arc::clone(&self.reading_gate).write_owned().await
     }
