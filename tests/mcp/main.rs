@@ -15,6 +15,7 @@ mod listening;
 mod stdio;
 
 use std::collections::BTreeMap;
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -34,17 +35,21 @@ struct Stage {
 
 impl Stage {
     fn set() -> Self {
-        Self::set_with(&[])
+        Self::set_at("0", &[])
     }
 
-    /// With settings of the service besides.
+    /// With settings of the service besides, which may be started again.
     fn set_with(settings: &[(&'static str, &'static str)]) -> Self {
+        Self::set_at(&free_port().to_string(), settings)
+    }
+
+    fn set_at(port: &str, settings: &[(&'static str, &'static str)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mock = Listening::start(
             Command::new(BINARY).args(["mock-stripe", "--port", "0"]),
             "mock-stripe",
         );
-        let service = serve(folder.path(), &mock.url, "0", settings);
+        let service = serve(folder.path(), &mock.url, port, settings);
         Self {
             service,
             mock,
@@ -118,6 +123,17 @@ impl Stage {
         let paid = self.paid();
         assert_eq!(paid.len(), invoices, "{paid:?}");
         assert!(paid.values().all(|times| *times == 1), "{paid:?}");
+    }
+}
+
+/// A port below the range that the system gives to outgoing connections, so that it is still free when a process that was
+/// killed is started again.
+fn free_port() -> u16 {
+    loop {
+        let port = rand::random_range(10_000..20_000);
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
     }
 }
 

@@ -27,17 +27,19 @@ async fn run() {
     let invoices = setting("CHAOS_INVOICES", 100);
     println!("chaos: seed {seed}, {invoices} invoices, {CALLERS} callers");
     let app = TestApp::start(Engine::Postgres).await;
-    let service = app
-        .service()
-        .set("PROVIDER_TIMEOUT", "300ms")
-        .set("RESPONSE_WAIT", "10s")
-        .set("RUST_LOG", "off")
-        .start()
-        .await;
-    let ids = create(&service, invoices, seed).await;
+    let replica = async |provider_timeout| {
+        let builder = app
+            .service()
+            .set("PROVIDER_TIMEOUT", provider_timeout)
+            .set("RESPONSE_WAIT", "10s")
+            .set("RUST_LOG", "off");
+        builder.start().await
+    };
+    let hurried = replica("300ms").await;
+    let ids = create(&hurried, invoices, seed).await;
 
     app.mock.chaos(seed, 0.4, &FAULTS, 400);
-    let storm = storm(&app, &service, &ids, seed).await;
+    let storm = storm(&app, &hurried, &ids, seed).await;
     let injected = app.mock.chaos_counts();
     app.mock.chaos(seed, 0.0, &FAULTS, 0);
     println!(
@@ -49,7 +51,8 @@ async fn run() {
         "not every fault struck"
     );
 
-    // One lease later every caller asks once more.
+    // One lease later every caller asks once more, and there is time for every answer.
+    let service = replica("10s").await;
     app.mock.settle_all_processing();
     app.age_past_leases().await;
     let after_lease = ask_all(&app, &service, &ids).await;

@@ -42,7 +42,13 @@ on_both_stores! {
 
     async fn without_open_files_a_charge_is_a_503_and_all_goes_on_once_there_are_some(engine) {
         let app = TestApp::start(engine).await;
-        let mut service = app.serve().await;
+        let mut service = app
+            .service()
+            // Nobody's time is over while the others starve.
+            .set("CONNECTION_IDLE_TIME", "10m")
+            .set("REQUEST_HEADER_TIME", "10m")
+            .start()
+            .await;
         service.invoice("inv_1").await;
         let early = service.connect().await;
         let mut watcher = service.connect().await;
@@ -75,8 +81,8 @@ on_both_stores! {
 
     async fn a_caller_that_takes_no_answer_does_not_keep_its_connection(engine) {
         let app = TestApp::start(engine).await;
-        let service = app.service().set("ANSWER_READ_TIME", "1s").start().await;
-        let before = open_files(&service);
+        let service = app.service().set("ANSWER_READ_TIME", "5s").start().await;
+        let before = open_files_at_rest(&service).await;
 
         let mut caller = service.connect().await;
         // So many answers that no buffer between the two holds them.
@@ -101,7 +107,7 @@ on_both_stores! {
             .set("REQUEST_HEADER_TIME", "10m")
             .start()
             .await;
-        let before = open_files(&service);
+        let before = open_files_at_rest(&service).await;
 
         let mut crowd = Vec::new();
         for _ in 0..100 {
@@ -119,6 +125,19 @@ on_both_stores! {
         service.is_live_on(&mut probe).await;
         app.check_oracles(&[]).await;
     }
+}
+
+/// How many are open when nobody is connected. It listens before all of its threads have begun, and each opens some of its own.
+async fn open_files_at_rest(service: &Service) -> usize {
+    service.is_live_on(&mut service.connect().await).await;
+    let mut counts = vec![open_files(service)];
+    eventually("nothing more is opened", async || {
+        real_time(Duration::from_millis(50)).await;
+        counts.push(open_files(service));
+        let last = &counts[counts.len().saturating_sub(6)..];
+        (last.len() == 6 && last.iter().all(|count| *count == last[0])).then_some(last[0])
+    })
+    .await
 }
 
 fn open_files(service: &Service) -> usize {

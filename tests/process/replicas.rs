@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 
-use crate::support::{HeldPoint, TestApp, eventually, real_time, signal};
+use crate::support::{HeldPoint, TestApp, real_time, signal};
 
 on_both_stores! {
     async fn two_hundred_calls_over_two_processes_are_one_charge(engine) {
@@ -31,17 +31,18 @@ on_both_stores! {
 
     async fn a_process_that_was_paused_during_its_call_loses_to_its_successor(engine) {
         let app = TestApp::start(engine).await;
-        let mut paused = app.serve().await;
+        let point = HeldPoint::new();
+        let mut paused = app.service().hold_at("after_send", &point).start().await;
         let successor = app.serve().await;
         paused.invoice("inv_1").await;
-        app.mock.set_latency(Duration::from_millis(700));
 
         let (late, taken_over) = tokio::join!(paused.charge("inv_1"), async {
-            app.sent(1).await;
+            point.reached().await;
             signal(paused.id(), "STOP");
-            eventually("the provider has executed it", async || (app.mock.paid("inv_1") == 1).then_some(())).await;
+            assert_eq!(app.mock.paid("inv_1"), 1);
             app.age_past_leases().await;
             let taken_over = successor.charge("inv_1").await;
+            point.let_go();
             signal(paused.id(), "CONT");
             taken_over
         });

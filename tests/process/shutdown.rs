@@ -65,7 +65,7 @@ on_both_stores! {
             let took = told.elapsed();
             drop(connection);
 
-            assert!(took < Duration::from_millis(3_500), "connected {is_connected}: {took:?}");
+            assert!(took < Duration::from_secs(7), "connected {is_connected}: {took:?}");
             assert_eq!(app.attempts("inv_1").await, ["pending"]);
             let service = app.serve().await;
             service.charge("inv_1").await.assert(409, "charge_in_progress", "unknown", "later");

@@ -1,9 +1,8 @@
 //! A disk without room under the embedded store.
 
 use std::process::Command;
-use std::time::Duration;
 
-use crate::support::{Engine, TestApp, eventually};
+use crate::support::{Engine, HeldPoint, TestApp, eventually};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_disk_is_a_503_and_recovers_once_there_is_room() {
@@ -35,13 +34,19 @@ async fn a_full_disk_is_a_503_and_recovers_once_there_is_room() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_disk_that_fills_while_the_provider_works_loses_no_outcome() {
     let app = TestApp::start(Engine::Sqlite).await;
-    let service = app.serve().await;
+    let point = HeldPoint::new();
+    let service = app
+        .service()
+        .set("RESPONSE_WAIT", "2m")
+        .hold_at("before_record", &point)
+        .start()
+        .await;
     service.invoice("inv_1").await;
-    app.mock.set_latency(Duration::from_millis(500));
 
     let (reply, ()) = tokio::join!(service.charge("inv_1"), async {
-        app.sent(1).await;
+        point.reached().await;
         limit_file_size(service.id(), "1");
+        point.let_go();
         eventually("a record has failed", async || {
             service
                 .stderr()

@@ -127,11 +127,11 @@ async fn work_that_outlives_its_caller_stays_in_the_callers_trace() {
     let app = TestApp::start(Engine::Sqlite).await;
     let collector = Collector::start().await;
     let mut service = traced(&app, &collector.url)
-        .set("RESPONSE_WAIT", "50ms")
+        .set("RESPONSE_WAIT", "1s")
         .start()
         .await;
     service.invoice("inv_1").await;
-    app.mock.set_latency(Duration::from_secs(1));
+    app.mock.set_latency(Duration::from_secs(3));
     app.mock.fault("charge:inv_1", "error_500_before", 9);
 
     let headers = [("traceparent", &*traceparent("01"))];

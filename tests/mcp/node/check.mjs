@@ -66,7 +66,7 @@ async function check(way, client) {
 
   // The client gives up (and cancels) while the provider works; the call is made again.
   const slow = await invoice(`${way}-slow`);
-  await rest(MOCK_URL, "/_mock/faults", { key: `charge:${way}-slow`, fault: "delay", ms: 1500 });
+  await rest(MOCK_URL, "/_mock/faults", { key: `charge:${way}-slow`, fault: "delay", ms: 3000 });
   await assert.rejects(call("charge_customer", slow, { timeout: 300 }), /timed out/i);
   assert.equal((await call("charge_customer", slow)).structuredContent.customerCharged, "yes");
   assert.equal(await timesPaid(`${way}-slow`), 1);

@@ -71,7 +71,7 @@ async def check(way, client):
 
     # The client gives up (and cancels) while the provider works; the call is made again.
     slow = invoice(f"{way}-slow")
-    rest(MOCK, "/_mock/faults", {"key": f"charge:{way}-slow", "fault": "delay", "ms": 1500})
+    rest(MOCK, "/_mock/faults", {"key": f"charge:{way}-slow", "fault": "delay", "ms": 3000})
     try:
         await client.call_tool("charge_customer", slow, read_timeout_seconds=0.3)
         raise AssertionError("the provider takes longer than that")

@@ -105,12 +105,15 @@ async fn leave_behind(app: &TestApp) {
         assert!(charge_and_die(app, dying, &id).await);
     }
     let mut killed = app.serve().await;
-    app.mock.set_latency(Duration::from_secs(2));
+    for case in &CASES {
+        case.prepare(app, &killed, &format!("sent-{}", case.name))
+            .await;
+    }
+    // Long enough for all of them to be sent, and the process killed, before the first is answered.
+    app.mock.set_latency(Duration::from_secs(3));
     let mut connections = Vec::new();
     for case in &CASES {
-        let id = format!("sent-{}", case.name);
-        case.prepare(app, &killed, &id).await;
-        connections.push(killed.charge_unread(&id).await);
+        connections.push(killed.charge_unread(&format!("sent-{}", case.name)).await);
     }
     app.sent(CASES.len()).await;
     killed.kill().await;

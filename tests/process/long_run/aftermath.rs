@@ -7,7 +7,7 @@ use super::storm::Storm;
 use crate::history::{Payment, Truth};
 use crate::support::{PATIENCE, Reply, Service, TestApp, real_time};
 
-/// A replica that has ended so many rounds since an attempt was due has had the one that was under way and two more.
+/// Replicas that have each ended so many rounds since an attempt was due have had the one that was under way and two more.
 const ROUNDS_MAX: u64 = 3;
 
 /// Waits, without a call, until nothing is in progress but what nobody can know yet. How long it took.
@@ -43,8 +43,9 @@ pub async fn calm(storm: &Storm) -> Duration {
         for line in open.iter().filter(|line| line.ends_with("|due")) {
             let since = due.entry(line.clone()).or_insert_with(|| rounds.clone());
             let passed = since.iter().zip(&rounds).map(|(then, now)| now - then);
+            // Of each: one that stalls between its claim and the commit keeps the attempt from all the others.
             assert!(
-                passed.max() < Some(ROUNDS_MAX),
+                passed.min() < Some(ROUNDS_MAX),
                 "due, and left alone round after round: {}",
                 told_of(&storm.app, key_of(line)).await
             );

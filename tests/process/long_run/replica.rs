@@ -1,11 +1,10 @@
 //! One replica: at the same address as long as the run lasts, whatever process answers there.
 
-use std::net::TcpListener;
 use std::time::Duration;
 
 use tokio::sync::Mutex;
 
-use crate::support::{Process, ServiceBuilder, TestApp, eventually, real_time};
+use crate::support::{Process, ServiceBuilder, TestApp, eventually, free_port, real_time};
 
 pub struct Replica {
     pub url: String,
@@ -79,16 +78,5 @@ impl Replica {
         };
         let found = log.lines().filter(is_a_defect).map(str::to_owned);
         self.complaints.lock().await.extend(found);
-    }
-}
-
-/// A port below the range that the system gives to outgoing connections, so that it is still free when a process that was
-/// killed is started again.
-fn free_port() -> u16 {
-    loop {
-        let port = rand::random_range(10_000..20_000);
-        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
-            return port;
-        }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use futures_util::future::join_all;
 
-use crate::support::{Engine, Reply, TestApp};
+use crate::support::{Engine, HeldPoint, Reply, TestApp};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs PostgreSQL: make test"]
@@ -35,13 +35,22 @@ async fn two_background_workers_finish_each_of_five_hundred_abandoned_attempts_o
     assert!(app.mock.ledger().payments.is_empty());
 
     app.age_past_leases().await;
-    let worker = || {
+    // Neither begins before the other does: one alone would have the heap in seconds.
+    let points = [HeldPoint::new(), HeldPoint::new()];
+    let worker = |point| {
         app.service()
             .set("RECONCILE_INTERVAL", "100ms")
             .set("RECONCILE_BATCH", "50")
+            .hold_at("round_begun", point)
             .start()
     };
-    let workers = tokio::join!(worker(), worker());
+    let workers = tokio::join!(worker(&points[0]), worker(&points[1]));
+    for point in &points {
+        point.reached().await;
+    }
+    for point in &points {
+        point.let_go();
+    }
     app.nothing_is_open().await;
 
     let mut sends: BTreeMap<String, usize> = BTreeMap::new();

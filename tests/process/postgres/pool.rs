@@ -11,7 +11,7 @@ async fn a_pool_of_which_every_connection_is_held_is_a_503_and_nothing_is_sent()
     let service = app
         .service()
         .set("DATABASE_POOL_SIZE", "2")
-        .set("DATABASE_TIMEOUT", "2s")
+        .set("DATABASE_TIMEOUT", "4s")
         .start()
         .await;
     let ids: Vec<String> = (0..20).map(|n| format!("inv_{n}")).collect();

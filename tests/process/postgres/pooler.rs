@@ -1,14 +1,14 @@
 //! PgBouncer in transaction mode between the service and PostgreSQL: every transaction may meet another server session,
 //! so that nothing may live in a session.
 
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
 use futures_util::future::join_all;
 
-use crate::support::{Engine, Process, TestApp, eventually, report};
+use crate::support::{Engine, Process, TestApp, eventually, free_port, report};
 
 const PGBOUNCER: &str = "/usr/sbin/pgbouncer";
 
@@ -73,11 +73,7 @@ async fn start_pooler(database_url: &str) -> (Process, String) {
     let (server, name) = database_url.rsplit_once('/').unwrap();
     let address = server.rsplit_once('@').unwrap().1;
     let (host, server_port) = address.rsplit_once(':').unwrap();
-    let port = TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .port();
+    let port = free_port();
     let folder = tempfile::tempdir().unwrap();
     let settings = format!(
         "[databases]\n{name} = host={host} port={server_port} user=postgres dbname={name}\n\

@@ -34,6 +34,7 @@ pub use reply::Reply;
 pub use service::{HeldPoint, Service, ServiceBuilder, answer_on, reset};
 pub use session::Session;
 
+use std::net::TcpListener;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// A bound on hanging, not on speed: only a fault exceeds it, however busy the machine is.
@@ -48,6 +49,17 @@ pub async fn eventually<T>(what: &str, mut probe: impl AsyncFnMut() -> Option<T>
         }
         assert!(begun.elapsed() < PATIENCE, "it did not happen: {what}");
         tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// A port below the range that the system gives to outgoing connections, so that it is still free when a process starts there,
+/// and when one that was killed is started again.
+pub fn free_port() -> u16 {
+    loop {
+        let port = rand::random_range(10_000..20_000);
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::process::{Limits, Process, Ran};
-use super::{Reply, eventually};
+use super::{PATIENCE, Reply, eventually};
 
 /// A service to be started.
 #[derive(Clone)]
@@ -23,6 +23,8 @@ impl ServiceBuilder {
         let variables = [
             ("PORT", "0"),
             ("DATABASE_URL", database_url),
+            // A pause of the machine must not pass for a database that is away.
+            ("DATABASE_TIMEOUT", "60s"),
             ("PAYMENT_PROVIDER", "stripe"),
             ("STRIPE_SECRET_KEY", "sk_test_123"),
             ("STRIPE_API_BASE", provider_url),
@@ -56,9 +58,9 @@ impl ServiceBuilder {
         self
     }
 
-    /// One send to the provider, at most half a second; then a lease of two seconds is long enough.
+    /// One send to the provider, at most a second; then a lease of two seconds is long enough.
     pub fn short_lease(self) -> Self {
-        self.set("PROVIDER_TIMEOUT", "500ms")
+        self.set("PROVIDER_TIMEOUT", "1s")
             .set("PROVIDER_MAX_RETRIES", "0")
             .set("RESERVATION_TTL", "2s")
     }
@@ -108,7 +110,7 @@ impl ServiceBuilder {
             // Well below the time after which the server closes an idle connection: a call that crosses the close on its way
             // has no answer, which here means that the process died.
             .pool_idle_timeout(Duration::from_secs(2))
-            .timeout(Duration::from_secs(60))
+            .timeout(PATIENCE)
             .build()
             .unwrap();
         Service {
@@ -124,9 +126,19 @@ pub struct HeldPoint(tempfile::TempDir);
 
 impl HeldPoint {
     pub fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("hold"), "").unwrap();
-        Self(folder)
+        let point = Self::open();
+        point.close();
+        point
+    }
+
+    /// A point at which nobody is held yet.
+    pub fn open() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    /// From now on a service waits there.
+    pub fn close(&self) {
+        std::fs::write(self.path(), "").unwrap();
     }
 
     fn path(&self) -> PathBuf {
