@@ -12,16 +12,18 @@
 
 #[path = "../support/listening.rs"]
 mod listening;
+#[path = "../support/ports.rs"]
+mod ports;
 mod stdio;
 
 use std::collections::BTreeMap;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use serde_json::{Value, json};
 
 use self::listening::Listening;
+use self::ports::free_port;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_chargeonce");
 
@@ -123,17 +125,6 @@ impl Stage {
         let paid = self.paid();
         assert_eq!(paid.len(), invoices, "{paid:?}");
         assert!(paid.values().all(|times| *times == 1), "{paid:?}");
-    }
-}
-
-/// A port below the range that the system gives to outgoing connections, so that it is still free when a process that was
-/// killed is started again.
-fn free_port() -> u16 {
-    loop {
-        let port = rand::random_range(10_000..20_000);
-        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
-            return port;
-        }
     }
 }
 

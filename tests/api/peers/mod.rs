@@ -4,13 +4,13 @@
 //! Each is a process of its own for one test, on a free port. `make test` fetches them and names them in its last lines.
 
 mod localstripe;
+#[path = "../../support/ports.rs"]
+mod ports;
 mod stripe_mock;
 
-use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
-use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use tokio::net::TcpStream;
@@ -21,6 +21,8 @@ use chargeonce::payments::stripe::{
     Backoff, HttpSettings, HttpTransport, LimiterSettings, StripeApi, StripeProvider,
     StripeSettings,
 };
+
+use self::ports::free_port;
 
 /// A running stand-in; ends with its test.
 struct Peer {
@@ -118,18 +120,6 @@ impl Peer {
             limits: LimiterSettings::default(),
         };
         Arc::new(StripeProvider::new(settings, transport.unwrap()))
-    }
-}
-
-/// A port below the range that the system gives to whoever asks for any, and none that another test has been given: a
-/// stand-in takes a second or two until it listens.
-fn free_port() -> u16 {
-    static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
-    loop {
-        let port = rand::random_range(10_000..20_000);
-        if GIVEN.lock().unwrap().insert(port) && TcpListener::bind(("127.0.0.1", port)).is_ok() {
-            return port;
-        }
     }
 }
 

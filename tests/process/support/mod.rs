@@ -15,6 +15,8 @@ mod reply;
 
 mod app;
 mod collector;
+#[path = "../../support/ports.rs"]
+mod ports;
 mod postgres_pair;
 mod postgres_server;
 mod process;
@@ -26,6 +28,7 @@ pub use app::TestApp;
 pub use chargeonce::storage::Engine;
 pub use collector::{Collector, attributes};
 pub use database::TestDatabase;
+pub use ports::free_port;
 pub use postgres_pair::PostgresPair;
 pub use postgres_server::PostgresServer;
 pub use process::{Process, Ran, real_time, signal};
@@ -34,7 +37,6 @@ pub use reply::Reply;
 pub use service::{HeldPoint, Service, ServiceBuilder, answer_on, reset};
 pub use session::Session;
 
-use std::net::TcpListener;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// A bound on hanging, not on speed: only a fault exceeds it, however busy the machine is.
@@ -49,17 +51,6 @@ pub async fn eventually<T>(what: &str, mut probe: impl AsyncFnMut() -> Option<T>
         }
         assert!(begun.elapsed() < PATIENCE, "it did not happen: {what}");
         tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-}
-
-/// A port below the range that the system gives to outgoing connections, so that it is still free when a process starts there,
-/// and when one that was killed is started again.
-pub fn free_port() -> u16 {
-    loop {
-        let port = rand::random_range(10_000..20_000);
-        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
-            return port;
-        }
     }
 }
 
