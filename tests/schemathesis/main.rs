@@ -241,6 +241,6 @@ const SLOW_AND_LIMITED: &[(&str, &str)] = &[
     KEYS[0],
     KEYS[1],
     ("AGENT_LIMITS", "bot: usd charge=50000, eur day=100000"),
-    ("MOCK_LATENCY_MS", "1000"),
-    ("RESPONSE_WAIT", "500ms"),
+    ("MOCK_LATENCY_MS", "200"),
+    ("RESPONSE_WAIT", "100ms"),
 ];

@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use secrecy::SecretString;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 use super::super::http::{
     HttpSettings, HttpSetupError, HttpTransport, MAX_BODY_BYTES, STRIPE_API_BASE, tls_without_roots,
@@ -170,10 +170,11 @@ async fn a_request_carries_key_version_and_form() {
 
 #[tokio::test]
 async fn what_fails_before_the_request_is_not_sent() {
-    // A port that was free a moment ago: refused.
-    let closed = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    // Bound and not listening: refused, and nobody else is given the port meanwhile.
+    let closed = TcpSocket::new_v4().expect("a socket");
+    let any_port = "127.0.0.1:0".parse().expect("an address");
+    closed.bind(any_port).expect("a port");
     let address = closed.local_addr().expect("an address");
-    drop(closed);
     let refused = post(&transport("http", address, PATIENCE), PATIENCE).await;
     assert_eq!(short(&refused), "not sent", "{refused:?}");
 
