@@ -18,35 +18,41 @@ import sys
 import time
 
 PR_SET_CHILD_SUBREAPER = 36
+# When they see that their command was stopped, to be continued by a shell.
+STOP_THEMSELVES = {"su", "runuser"}
 
 
 def processes():
-    """The parent and the state of every process."""
+    """The parent, the state and the name of every process."""
     found = {}
     for entry in os.scandir("/proc"):
         if entry.name.isdigit():
             try:
                 with open(f"{entry.path}/stat", encoding="utf-8", errors="replace") as file:
-                    state, parent = file.read().rpartition(")")[2].split()[:2]
+                    head, _, tail = file.read().rpartition(")")
             except OSError:
                 continue
-            found[int(entry.name)] = (int(parent), state)
+            state, parent = tail.split()[:2]
+            found[int(entry.name)] = (int(parent), state, head.partition("(")[2])
     return found
 
 
 def below(root):
-    """Every process below this one that is not stopped already: a test may have stopped one for a purpose."""
+    """Every process below this one, by whether it is stopped: a test may have stopped one for a purpose."""
     found = processes()
     children = {}
-    for pid, (parent, _) in found.items():
+    for pid, (parent, _, _) in found.items():
         children.setdefault(parent, []).append(pid)
-    waiting, running = list(children.get(root, [])), []
+    waiting, running, stopped = list(children.get(root, [])), [], []
     while waiting:
         pid = waiting.pop()
         waiting += children.get(pid, [])
-        if found[pid][1] not in "TtZX":
+        _, state, name = found[pid]
+        if state not in "TtZX":
             running.append(pid)
-    return running
+        elif state == "T" and name in STOP_THEMSELVES:
+            stopped.append(pid)
+    return running, stopped
 
 
 def send(pids, signal_number):
@@ -68,6 +74,11 @@ def main():
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     command = subprocess.Popen(sys.argv[1:])
     pauses = 0
+
+    def end(_signal, _frame):
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, end)
     try:
         while True:
             try:
@@ -75,15 +86,15 @@ def main():
                 break
             except subprocess.TimeoutExpired:
                 pass
-            stopped = below(os.getpid())
-            send(stopped, signal.SIGSTOP)
+            running, left = below(os.getpid())
+            send(running, signal.SIGSTOP)
             try:
                 time.sleep(chance.uniform(shortest, longest) / 1000)
             finally:
-                send(stopped, signal.SIGCONT)
+                send(running + left, signal.SIGCONT)
             pauses += 1
     except KeyboardInterrupt:
-        command.send_signal(signal.SIGINT)
+        command.send_signal(signal.SIGTERM)
         command.wait()
     print(f"{pauses} pauses of {shortest} to {longest} ms, seed {seed}", file=sys.stderr)
     sys.exit(command.returncode if command.returncode >= 0 else 128 - command.returncode)
