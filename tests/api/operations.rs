@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use chargeonce::payments::mock::Fault;
 
-use crate::support::{Engine, Reply, TestApp};
+use crate::support::{Engine, Reply, TestApp, eventually};
 
 /// Every metric, each with its type. Dashboards and alerts name them; a line that changes breaks those.
 const PINNED: [(&str, &str); 26] = [
@@ -68,6 +68,12 @@ pub fn value(metrics: &str, series: &str) -> f64 {
     line.map_or(0.0, |line| {
         line.rsplit(' ').next().unwrap().parse().unwrap()
     })
+}
+
+/// Waits until a metric comes to what is right.
+pub async fn comes_to(app: &TestApp, series: &str, is_right: impl Fn(f64) -> bool) {
+    let probe = async || is_right(value(&metrics(app).await, series)).then_some(());
+    eventually(series, probe).await;
 }
 
 on_both_stores! {

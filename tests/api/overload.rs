@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::access::{AGENT, charge_as, with_keys};
-use crate::operations::{metrics, value};
+use crate::operations::{comes_to, metrics, value};
 use crate::support::{Engine, Line, RawRequest, Reply, SENDS_MAX, TestApp, parse, tool_call};
 
 const CHARGE: &str = r#"{"invoiceId":"inv_1"}"#;
@@ -37,19 +37,8 @@ async fn unfinished(app: &TestApp) -> TcpStream {
 
 /// Waits until so many are in flight.
 pub async fn in_flight(app: &TestApp, what: &str, count: f64) {
-    comes_to(app, &format!("chargeonce_{what}_in_flight"), count).await;
-}
-
-/// Waits until a metric comes to this.
-async fn comes_to(app: &TestApp, series: &str, right: f64) {
-    for _ in 0..6_000 {
-        let seen = value(&metrics(app).await, series);
-        if seen.total_cmp(&right).is_eq() {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    panic!("{series} never came to {right}");
+    let series = format!("chargeonce_{what}_in_flight");
+    comes_to(app, &series, |seen| seen.total_cmp(&count).is_eq()).await;
 }
 
 /// Sends a request and hangs up before its answer, until so many requests are in flight that nobody waits for. One that has not
@@ -271,7 +260,7 @@ async fn a_burst_under_one_cap_leaves_room_to_the_others() {
         comes_to(
             &app,
             "chargeonce_charge_calls_total{outcome=\"overloaded\"}",
-            5.0,
+            |seen| seen.total_cmp(&5.0).is_eq(),
         )
         .await;
         let (others, ()) = tokio::join!(app.charge("others"), async {

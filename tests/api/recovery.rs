@@ -6,7 +6,7 @@ use chargeonce::payments::mock::{Fault, MockStripe};
 use futures_util::future::join_all;
 use serde_json::json;
 
-use crate::operations::{metrics, value};
+use crate::operations::{comes_to, metrics};
 use crate::support::{Engine, Line, SENDS_MAX, Swept, TestApp};
 
 /// Leaves an attempt behind whose money was taken and whose answer was lost.
@@ -27,17 +27,6 @@ async fn database_clock_ms(app: &TestApp) -> i64 {
         }
         Engine::Postgres => app.database.number("SELECT clock_ms(0) AS value").await,
     }
-}
-
-/// Waits until a service has counted as much as this.
-async fn has_counted(service: &TestApp, series: &str, least: f64) {
-    for _ in 0..6_000 {
-        if value(&metrics(service).await, series) >= least {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    panic!("{series} never came to {least}");
 }
 
 on_both_stores! {
@@ -264,7 +253,7 @@ on_both_stores! {
         let told = lost(&app, "inv_1").await;
         let worker = app.replica().set("RECONCILE_INTERVAL", "20ms").start().await;
         app.database.execute("ALTER TABLE charges RENAME TO gone").await;
-        has_counted(&worker, "chargeonce_reconciler_rounds_failed_total", 1.0).await;
+        comes_to(&worker, "chargeonce_reconciler_rounds_failed_total", |seen| seen >= 1.0).await;
         app.database.execute("ALTER TABLE gone RENAME TO charges").await;
         assert_eq!(app.attempts("inv_1").await, ["pending"]);
 
@@ -274,7 +263,7 @@ on_both_stores! {
         assert_eq!(app.invoice_status("inv_1").await, "paid");
         // Counted a moment after it is recorded.
         let finished = "chargeonce_reconciler_attempts_total{outcome=\"succeeded\"}";
-        has_counted(&worker, finished, 1.0).await;
+        comes_to(&worker, finished, |seen| seen >= 1.0).await;
         assert!(metrics(&worker).await.contains(&format!("{finished} 1\n")));
         app.check_oracles(&[told]).await;
     }

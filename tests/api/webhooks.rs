@@ -7,7 +7,7 @@ use chargeonce::payments::mock::{
 };
 use serde_json::{Value, json};
 
-use crate::support::{SECRET, SENDS_MAX, Swept, TestApp, seconds_now};
+use crate::support::{SECRET, SENDS_MAX, Swept, TestApp, in_patience, seconds_now};
 
 pub fn event(id: &str, kind: &str, object: &Value) -> String {
     json!({
@@ -29,13 +29,10 @@ pub fn about(payment_id: &str) -> String {
 async fn put_off(app: &TestApp, count: i64) {
     let sql =
         "SELECT COUNT(*) AS value FROM provider_events WHERE status = 'pending' AND tries > 0";
-    for _ in 0..6_000 {
-        if app.database.number(sql).await >= count {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
+    let probe = async || (app.database.number(sql).await >= count).then_some(());
+    if in_patience(probe).await.is_none() {
+        panic!("never put off: {:?}", app.events().await);
     }
-    panic!("never put off: {:?}", app.events().await);
 }
 
 /// An attempt that ended as "never executed": it was reserved and never sent, and its key is old.

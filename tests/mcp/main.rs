@@ -23,7 +23,7 @@ use std::process::{Command, Output};
 use serde_json::{Value, json};
 
 use self::listening::Listening;
-use self::ports::free_port;
+use self::ports::{closed, free_port};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_chargeonce");
 

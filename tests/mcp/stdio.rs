@@ -5,9 +5,8 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tokio::net::TcpSocket;
 
-use super::{BINARY, Stage, http};
+use super::{BINARY, Stage, closed, http};
 
 /// A running `chargeonce mcp`, spoken to line by line.
 struct Session {
@@ -153,9 +152,7 @@ fn a_cancelled_call_is_not_answered_and_its_charge_is_made() {
 
 #[test]
 fn a_service_that_is_away_is_told_as_an_error_with_the_way_out() {
-    // Bound and not listening: nobody can be reached there, and nobody else is given the port meanwhile.
-    let closed = TcpSocket::new_v4().unwrap();
-    closed.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let closed = closed();
     let url = format!("http://{}", closed.local_addr().unwrap());
     let mut session = Session::start(&url);
 

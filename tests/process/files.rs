@@ -130,12 +130,12 @@ on_both_stores! {
 /// How many are open when nobody is connected. It listens before all of its threads have begun, and each opens some of its own.
 async fn open_files_at_rest(service: &Service) -> usize {
     service.is_live_on(&mut service.connect().await).await;
-    let mut counts = vec![open_files(service)];
+    let (mut count, mut agreed) = (open_files(service), 0);
     eventually("nothing more is opened", async || {
         real_time(Duration::from_millis(50)).await;
-        counts.push(open_files(service));
-        let last = &counts[counts.len().saturating_sub(6)..];
-        (last.len() == 6 && last.iter().all(|count| *count == last[0])).then_some(last[0])
+        let before = std::mem::replace(&mut count, open_files(service));
+        agreed = if count == before { agreed + 1 } else { 0 };
+        (agreed == 5).then_some(count)
     })
     .await
 }

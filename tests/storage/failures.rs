@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use chargeonce::storage::{StorageError, StoreSettings, connect};
 use futures_util::future::join_all;
 
-use crate::support::{Engine, Fixture, TestDatabase, reservation};
+use crate::support::{Engine, Fixture, TestDatabase, closed, reservation};
 
 on_both_stores! {
     async fn a_caller_that_goes_away_in_the_middle_leaves_nothing_held(engine) {
@@ -56,10 +56,8 @@ on_both_stores! {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_is_not_there_is_unavailable_in_time_and_its_password_is_not_told() {
-    // Bound and not listening: refused, and nobody else is given the port meanwhile.
-    let bound = tokio::net::TcpSocket::new_v4().unwrap();
-    bound.bind("127.0.0.1:0".parse().unwrap()).unwrap();
-    let closed = bound.local_addr().unwrap();
+    let refusing = closed();
+    let closed = refusing.local_addr().unwrap();
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let urls = [
         format!("postgres://someone:s3cret-word@{closed}/billing"),

@@ -15,10 +15,10 @@ use crate::support::{
 
 mod wire;
 
+use wire::Wire;
+
 /// The time of a store that gives up: enough for what nothing keeps it from.
 const HURRY: Duration = Duration::from_secs(2);
-
-use wire::Wire;
 
 mod postgres {
     use super::*;

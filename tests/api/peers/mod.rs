@@ -4,8 +4,6 @@
 //! Each is a process of its own for one test, on a free port. `make test` fetches them and names them in its last lines.
 
 mod localstripe;
-#[path = "../../support/ports.rs"]
-mod ports;
 mod stripe_mock;
 
 use std::io::{BufRead, BufReader};
@@ -22,7 +20,7 @@ use chargeonce::payments::stripe::{
     StripeSettings,
 };
 
-use self::ports::free_port;
+use crate::support::free_port;
 
 /// A running stand-in; ends with its test.
 struct Peer {

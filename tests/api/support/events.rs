@@ -8,7 +8,7 @@ use chargeonce::payments::mock::{HttpSender, MockRequest, Reach, RetryPolicy, We
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-use super::{Engine, Reply, TestApp};
+use super::{Engine, Reply, TestApp, in_patience};
 
 /// The endpoint's secret in these tests.
 pub const SECRET: &str = "whsec_test_1";
@@ -65,14 +65,14 @@ impl TestApp {
 
     /// Waits until an attempt of the invoice has this status, without calling the service.
     pub async fn attempt_is(&self, invoice_id: &str, status: &str) {
-        for _ in 0..6_000 {
-            if self.attempts(invoice_id).await.last().map(String::as_str) == Some(status) {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
+        let probe = async || {
+            let attempts = self.attempts(invoice_id).await;
+            (attempts.last().map(String::as_str) == Some(status)).then_some(())
+        };
+        if in_patience(probe).await.is_none() {
+            let now = self.attempts(invoice_id).await;
+            panic!("never {status}: {now:?}, {:?}", self.events().await);
         }
-        let now = self.attempts(invoice_id).await;
-        panic!("never {status}: {now:?}, {:?}", self.events().await);
     }
 
     /// Lets time pass, round after round, until no stored event waits any more.

@@ -99,9 +99,7 @@ pub fn tool_call(name: &str, arguments: &Value) -> Value {
 
 /// What `chargeonce mcp` says of a service that is not there, as if over HTTP.
 pub async fn service_away() -> Reply {
-    // Bound and not listening: nobody can be reached there, and nobody else is given the port meanwhile.
-    let closed = tokio::net::TcpSocket::new_v4().unwrap();
-    closed.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let closed = super::closed();
     let url = format!("http://{}", closed.local_addr().unwrap());
     let call = ToolCall::ChargeCustomer {
         invoice_id: "inv_1".into(),

@@ -15,7 +15,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use serde_json::json;
 use tokio::sync::{OwnedRwLockWriteGuard, RwLock};
 
-use super::{Reply, TestApp};
+use super::{Reply, TestApp, eventually};
 
 /// How often one call of the service sends at most: once, and two repeats.
 pub const SENDS_MAX: u32 = 3;
@@ -111,18 +111,8 @@ impl TestApp {
 
     /// Waits until a condition of the provider's books is true.
     pub async fn until(&self, what: &str, condition: impl Fn(&Self) -> bool) {
-        until(what, || condition(self)).await;
+        eventually(what, async || condition(self).then_some(())).await;
     }
-}
-
-async fn until(what: &str, condition: impl Fn() -> bool) {
-    for _ in 0..6_000 {
-        if condition() {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    panic!("never: {what}");
 }
 
 /// Makes calls at once while a gate is closed. All but one are answered before it opens, and the last one after it.
@@ -239,7 +229,7 @@ impl Line {
     /// Waits until so many POSTs are held.
     pub async fn posts_are_held(&self, count: usize) {
         let held = || self.posts_held.load(Ordering::SeqCst);
-        until("held at the gate", || held() == count).await;
+        eventually("held at the gate", async || (held() == count).then_some(())).await;
     }
 
     /// Lets every POST be executed, and holds the answers.

@@ -16,6 +16,7 @@ mod reply;
 mod app;
 mod collector;
 #[path = "../../support/ports.rs"]
+#[allow(dead_code, reason = "each test binary uses its own part")]
 mod ports;
 mod postgres_pair;
 mod postgres_server;
@@ -23,6 +24,8 @@ mod process;
 mod provider;
 mod service;
 mod session;
+#[path = "../../support/waiting.rs"]
+mod waiting;
 
 pub use app::TestApp;
 pub use chargeonce::storage::Engine;
@@ -36,23 +39,9 @@ pub use provider::{FAULTS, Provider, WEBHOOK_SECRET};
 pub use reply::Reply;
 pub use service::{HeldPoint, Service, ServiceBuilder, answer_on, reset};
 pub use session::Session;
+pub use waiting::{PATIENCE, eventually};
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-
-/// A bound on hanging, not on speed: only a fault exceeds it, however busy the machine is.
-pub const PATIENCE: Duration = Duration::from_secs(120);
-
-/// Asks again and again until there is an answer, within [`PATIENCE`].
-pub async fn eventually<T>(what: &str, mut probe: impl AsyncFnMut() -> Option<T>) -> T {
-    let begun = Instant::now();
-    loop {
-        if let Some(found) = probe().await {
-            return found;
-        }
-        assert!(begun.elapsed() < PATIENCE, "it did not happen: {what}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-}
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A number from the environment, for the runs that have a script.
 pub fn setting(name: &str, default: u64) -> u64 {

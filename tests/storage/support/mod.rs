@@ -6,6 +6,9 @@ mod both_stores;
 #[path = "../../support/database.rs"]
 #[allow(dead_code, reason = "each test binary uses its own part")]
 mod database;
+#[path = "../../support/ports.rs"]
+#[allow(dead_code, reason = "each test binary uses its own part")]
+mod ports;
 mod values;
 
 use std::ops::Deref;
@@ -25,6 +28,7 @@ use chargeonce::together::NotTogether;
 
 pub use chargeonce::storage::Engine;
 pub use database::TestDatabase;
+pub use ports::closed;
 pub use values::*;
 
 /// The tables that hold what was promised.
